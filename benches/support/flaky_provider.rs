@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_core::thread::{ExecutionRef, Message, NoLiveOutput, Role};
+use ensemble_core::thread::{ExecutionAttemptRef, IgnoredLiveOutput, Message, MessageRole};
 use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::profiles::ChainedProfile;
 use ensemble_models::{
@@ -185,7 +185,7 @@ fn paced_model(provider: Arc<dyn ModelProvider>) -> Model {
 async fn ask_tickets(model: &Model, worker: usize, tickets: usize) -> usize {
     let mut failed = 0;
     for ticket in (worker..tickets).step_by(WORKERS) {
-        let source = ExecutionRef {
+        let source = ExecutionAttemptRef {
             run: format!("ticket-{ticket}").into(),
             agent: "triage".into(),
             execution: 1,
@@ -193,7 +193,7 @@ async fn ask_tickets(model: &Model, worker: usize, tickets: usize) -> usize {
         };
         let query = ModelQuery {
             systems: vec![None],
-            messages: vec![Message::new(Role::User, "Triage this ticket.")],
+            messages: vec![Message::new(MessageRole::User, "Triage this ticket.")],
             source,
             requests_made: 0,
             output_schema: None,
@@ -201,7 +201,7 @@ async fn ask_tickets(model: &Model, worker: usize, tickets: usize) -> usize {
             request_counter: Arc::default(),
             clock: Stopwatch::default(),
         };
-        failed += usize::from(model.answer_query(query, &NoLiveOutput).await.result.is_err());
+        failed += usize::from(model.answer_query(query, &IgnoredLiveOutput).await.result.is_err());
     }
     failed
 }

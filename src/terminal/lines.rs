@@ -19,20 +19,20 @@ use editing::{LineEditor, TerminalMode};
 #[derive(Clone)]
 pub(crate) struct InputLines {
     streams: StandardStreams,
-    reader: Arc<Mutex<Option<LineReader>>>,
+    reader: Arc<Mutex<Option<LineReaderThread>>>,
 }
 
 /// The request for a line.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LinePrompt {
+pub(crate) struct LineRequest {
     /// What stands before the line at a terminal.
     pub(crate) text: &'static str,
     /// Whether the line can be recalled later.
     pub(crate) is_remembered: bool,
 }
 
-struct LineReader {
-    requests: mpsc::Sender<LinePrompt>,
+struct LineReaderThread {
+    requests: mpsc::Sender<LineRequest>,
     typed_lines: UnboundedReceiver<String>,
     /// A line was requested and has not arrived.
     pending: bool,
@@ -58,39 +58,39 @@ impl InputLines {
     }
 
     /// Discards everything that was typed until now: it is not the answer to a question that is shown after it.
-    pub(crate) async fn discard_typed(&self) {
+    pub(crate) async fn discard_typed_lines(&self) {
         let mut reader = self.reader.lock().await;
-        let reader = reader.get_or_insert_with(|| LineReader::spawn_reader(self.streams, self.is_interactive()));
+        let reader = reader.get_or_insert_with(|| LineReaderThread::spawn_thread(self.streams, self.is_interactive()));
         reader.discard_typed();
     }
 
     /// Returns the next line, without its line break; `None` at the end of the input. Requests are answered in order.
     /// If the future is dropped, the line stays available for the next request.
-    pub(crate) async fn next_line(&self, prompt: LinePrompt) -> Option<String> {
+    pub(crate) async fn read_line(&self, prompt: LineRequest) -> Option<String> {
         let mut reader = self.reader.lock().await;
-        let reader = reader.get_or_insert_with(|| LineReader::spawn_reader(self.streams, self.is_interactive()));
-        reader.next_line(prompt).await
+        let reader = reader.get_or_insert_with(|| LineReaderThread::spawn_thread(self.streams, self.is_interactive()));
+        reader.next_fresh_line(prompt).await
     }
 }
 
 /// The note for a person whose line was typed in part before the question was shown.
 const STALE_NOTE: &str = "  (not used: a part of this line was typed before the question was shown)\n";
 
-impl LineReader {
+impl LineReaderThread {
     /// Starts the reading thread. It reads only on request, so that no input is taken from later readers.
-    fn spawn_reader(streams: StandardStreams, are_typed: bool) -> Self {
+    fn spawn_thread(streams: StandardStreams, are_typed: bool) -> Self {
         let (requests, asked) = mpsc::channel();
         let (sender, typed_lines) = unbounded_channel();
         #[cfg(unix)]
-        let editor = are_typed.then(|| LineEditor::open_terminal(streams)).flatten();
+        let editor = are_typed.then(|| LineEditor::for_terminal(streams)).flatten();
         #[cfg(unix)]
         let mode = editor.as_ref().map(|(_, mode)| mode.clone());
         std::thread::spawn(move || {
             #[cfg(unix)]
             if let Some((mut editor, _)) = editor {
-                return send_lines(&asked, &sender, |prompt| editor.read_line(prompt, streams));
+                return answer_line_requests(&asked, &sender, |prompt| editor.read_line(prompt, streams));
             }
-            send_lines(&asked, &sender, |prompt| read_plain_line(prompt, streams, are_typed));
+            answer_line_requests(&asked, &sender, |prompt| read_unedited_line(prompt, streams, are_typed));
         });
         Self {
             requests,
@@ -114,15 +114,15 @@ impl LineReader {
             // What cannot be discarded is not typed at a terminal.
             let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
             if let Some(mode) = &self.mode {
-                mode.forget_rest();
+                mode.request_discard();
                 self.is_stale = self.pending && !mode.is_line_empty();
             }
         }
     }
 
-    async fn next_line(&mut self, prompt: LinePrompt) -> Option<String> {
+    async fn next_fresh_line(&mut self, prompt: LineRequest) -> Option<String> {
         loop {
-            let line = self.take_line(prompt).await?;
+            let line = self.receive_line(prompt).await?;
             if !std::mem::take(&mut self.is_stale) {
                 return Some(line);
             }
@@ -131,7 +131,7 @@ impl LineReader {
         }
     }
 
-    async fn take_line(&mut self, prompt: LinePrompt) -> Option<String> {
+    async fn receive_line(&mut self, prompt: LineRequest) -> Option<String> {
         if !self.pending && self.requests.send(prompt).is_err() {
             return None;
         }
@@ -139,7 +139,7 @@ impl LineReader {
         let _waiting = self
             .mode
             .as_ref()
-            .map(|mode| mode.wait_guard(self.pending.then_some(prompt)));
+            .map(|mode| mode.enter_line_wait(self.pending.then_some(prompt)));
         self.pending = true;
         let line = self.typed_lines.recv().await?;
         self.pending = false;
@@ -148,10 +148,10 @@ impl LineReader {
 }
 
 /// Answers each request with a line, until there are no more lines or requests.
-fn send_lines(
-    asked: &mpsc::Receiver<LinePrompt>,
+fn answer_line_requests(
+    asked: &mpsc::Receiver<LineRequest>,
     sender: &UnboundedSender<String>,
-    mut read: impl FnMut(LinePrompt) -> Option<String>,
+    mut read: impl FnMut(LineRequest) -> Option<String>,
 ) {
     while let Ok(prompt) = asked.recv() {
         let send_result = read(prompt).map(|line| sender.send(line));
@@ -162,7 +162,7 @@ fn send_lines(
 }
 
 /// Returns a line as the terminal, or whatever standard input is, passes it on.
-fn read_plain_line(prompt: LinePrompt, streams: StandardStreams, is_prompted: bool) -> Option<String> {
+fn read_unedited_line(prompt: LineRequest, streams: StandardStreams, is_prompted: bool) -> Option<String> {
     if is_prompted {
         let mut err = streams.human_err();
         // If the terminal cannot be written to, reading fails too and reports the end of the input.
@@ -176,10 +176,10 @@ fn read_plain_line(prompt: LinePrompt, streams: StandardStreams, is_prompted: bo
 }
 
 #[cfg(unix)]
-impl Drop for LineReader {
+impl Drop for LineReaderThread {
     fn drop(&mut self) {
         if let Some(mode) = self.mode.as_ref().filter(|_| self.pending) {
-            mode.leave_line_mode();
+            mode.restore_normal_mode();
         }
     }
 }

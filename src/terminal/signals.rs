@@ -22,12 +22,12 @@ pub(crate) struct SignalReceiver {
 
 impl SignalReceiver {
     /// Sets the run that is executed.
-    pub(crate) fn set_run(&self, run: &RunId) {
+    pub(crate) fn set_run_to_kill(&self, run: &RunId) {
         let _ = self.run.set(run.clone());
     }
 
     /// The signals so far have been dealt with: the next one does not end the process.
-    pub(crate) fn mark_handled(&self) {
+    pub(crate) fn mark_signals_handled(&self) {
         self.is_pending.store(false, Ordering::Relaxed);
     }
 
@@ -68,7 +68,7 @@ pub(crate) fn listen_for_signals() -> SignalReceiver {
         if let Ok(runtime) = runtime {
             runtime.block_on(forward_signals(ready, |by| {
                 if is_pending.swap(true, Ordering::Relaxed) {
-                    exit_now(run.get(), &by);
+                    kill_run_and_exit(run.get(), &by);
                 }
                 let _nobody_listens = sender.send(by);
             }));
@@ -109,7 +109,7 @@ fn ignore_file_size_signal() {
 
 /// A write beyond the largest file that the process may write gives an error, in every command.
 #[cfg(unix)]
-pub(crate) fn fail_at_file_size_limit() {
+pub(crate) fn ignore_file_size_signal_if_limited() {
     use rustix::process::{Resource, getrlimit};
     if getrlimit(Resource::Fsize).current.is_none() {
         return;
@@ -124,7 +124,7 @@ pub(crate) fn fail_at_file_size_limit() {
 /// Ends the process at once. The journal is valid: every line in it is complete.
 #[cfg(unix)]
 #[expect(clippy::exit, reason = "the second Ctrl-C means now")]
-fn exit_now(run: Option<&RunId>, by: &RunCanceller) {
+fn kill_run_and_exit(run: Option<&RunId>, by: &RunCanceller) {
     if let Some(run) = run {
         kill_processes_of_run(run.as_str());
     }

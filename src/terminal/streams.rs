@@ -8,7 +8,7 @@ use console::Term;
 
 use clap::ValueEnum;
 
-use crate::terminal::write_errors::ErrorNotingWriter;
+use crate::terminal::write_errors::OutputErrorRecorder;
 use ensemble_reports::report::LineWidth;
 use ensemble_reports::report::sanitized_writer::{EscapeStyle, SanitizedStream, SanitizedWriter};
 
@@ -25,11 +25,11 @@ pub(crate) enum ColorChoice {
 
 /// What has passed to standard output, through all doors.
 static OUT: LazyLock<SanitizedStream> =
-    LazyLock::new(|| SanitizedStream::new(is_ci_log() && !is_regular_file(&std::io::stdout())));
+    LazyLock::new(|| SanitizedStream::new(is_in_command_reading_ci() && !is_regular_file(&std::io::stdout())));
 
 /// What has passed to standard error, through all doors.
 static ERR: LazyLock<SanitizedStream> =
-    LazyLock::new(|| SanitizedStream::new(is_ci_log() && !is_regular_file(&std::io::stderr())));
+    LazyLock::new(|| SanitizedStream::new(is_in_command_reading_ci() && !is_regular_file(&std::io::stderr())));
 
 /// The properties of the standard streams.
 #[derive(Debug, Clone, Copy)]
@@ -56,8 +56,8 @@ impl StandardStreams {
         let out_is_terminal = std::io::stdout().is_terminal();
         let err_is_terminal = std::io::stderr().is_terminal();
         Self {
-            out: resolve_color(decide(out_is_terminal)),
-            err: resolve_color(decide(err_is_terminal)),
+            out: resolve_auto_color(decide(out_is_terminal)),
+            err: resolve_auto_color(decide(err_is_terminal)),
             out_is_terminal,
             err_is_terminal,
             in_is_terminal: std::io::stdin().is_terminal(),
@@ -66,19 +66,19 @@ impl StandardStreams {
 
     /// Returns the stream for results for people.
     pub(crate) fn human_out(self) -> SanitizedWriter {
-        self.out_with_style(EscapeStyle::Text)
+        self.out_in_format(EscapeStyle::Text)
     }
 
     /// Returns the stream for results in a format. At a terminal nothing is exact.
-    pub(crate) fn out_with_style(self, spelling: EscapeStyle) -> SanitizedWriter {
+    pub(crate) fn out_in_format(self, spelling: EscapeStyle) -> SanitizedWriter {
         match spelling {
             EscapeStyle::Exact if !self.out_is_terminal => {
-                SanitizedWriter::new(ErrorNotingWriter(std::io::stdout()), &OUT, spelling)
+                SanitizedWriter::new(OutputErrorRecorder(std::io::stdout()), &OUT, spelling)
             }
             EscapeStyle::Exact => self.human_out(),
             _ => {
                 let out = anstream::AutoStream::new(std::io::stdout(), self.out);
-                SanitizedWriter::new(ErrorNotingWriter(out), &OUT, spelling)
+                SanitizedWriter::new(OutputErrorRecorder(out), &OUT, spelling)
             }
         }
     }
@@ -92,7 +92,7 @@ impl StandardStreams {
             Ok(stdout_fd) => Box::new(std::fs::File::from(stdout_fd)),
             Err(_) => Box::new(std::io::stdout()),
         };
-        ErrorNotingWriter(out)
+        OutputErrorRecorder(out)
     }
 
     /// Likewise, for a server that does not wait for its client.
@@ -107,7 +107,7 @@ impl StandardStreams {
     }
 
     /// Returns the same with styles also where no colours are wanted, as long as the terminal knows styles.
-    pub(crate) fn styled_err(self) -> SanitizedWriter {
+    pub(crate) fn styled_err_without_colors(self) -> SanitizedWriter {
         match is_dumb_terminal() {
             true => self.human_err(),
             false => SanitizedWriter::new(std::io::stderr(), &ERR, EscapeStyle::Text),
@@ -116,13 +116,13 @@ impl StandardStreams {
 
     /// Writes a code that steers the terminal to standard error, also if it shows no colours. Only a text of the program
     /// itself can be such a code.
-    pub(crate) fn write_err_code(self, code: &'static str) {
+    pub(crate) fn write_terminal_code(self, code: &'static str) {
         let mut err = std::io::stderr();
         let _ = err.write_all(code.as_bytes()).and_then(|()| err.flush());
     }
 
     /// Returns whether standard output and standard error are the same terminal, file or pipe.
-    pub(crate) fn are_same_file(self) -> bool {
+    pub(crate) fn are_out_and_err_same_file(self) -> bool {
         #[cfg(unix)]
         {
             let (out, err) = (
@@ -141,12 +141,12 @@ impl StandardStreams {
 
     /// Returns the width of lines on standard output.
     pub(crate) fn out_width(self) -> LineWidth {
-        line_width(self.out_is_terminal, &Term::stdout())
+        terminal_line_width(self.out_is_terminal, &Term::stdout())
     }
 
     /// Returns the width of lines on standard error.
     pub(crate) fn err_width(self) -> LineWidth {
-        line_width(self.err_is_terminal, &Term::stderr())
+        terminal_line_width(self.err_is_terminal, &Term::stderr())
     }
 
     /// Returns whether standard error shows colours.
@@ -160,7 +160,7 @@ impl StandardStreams {
     }
 }
 
-fn line_width(is_terminal: bool, terminal: &Term) -> LineWidth {
+fn terminal_line_width(is_terminal: bool, terminal: &Term) -> LineWidth {
     match is_terminal {
         true => LineWidth::for_terminal(terminal.size_checked().map(|(_, columns)| columns)),
         false => LineWidth::UNLIMITED,
@@ -168,7 +168,7 @@ fn line_width(is_terminal: bool, terminal: &Term) -> LineWidth {
 }
 
 /// Resolves `Auto` with NO_COLOR, CLICOLOR and TERM.
-fn resolve_color(choice: anstream::ColorChoice) -> anstream::ColorChoice {
+fn resolve_auto_color(choice: anstream::ColorChoice) -> anstream::ColorChoice {
     let wants_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb_terminal();
     match choice {
         anstream::ColorChoice::Auto if wants_color => anstream::ColorChoice::Always,
@@ -183,7 +183,7 @@ fn is_dumb_terminal() -> bool {
 
 /// Returns whether a CI that takes lines of its log for commands runs the program: GitHub Actions, Azure Pipelines or
 /// TeamCity.
-fn is_ci_log() -> bool {
+fn is_in_command_reading_ci() -> bool {
     let is_true = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
     is_true("GITHUB_ACTIONS") || is_true("TF_BUILD") || std::env::var_os("TEAMCITY_VERSION").is_some()
 }

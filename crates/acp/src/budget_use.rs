@@ -9,7 +9,7 @@ use ensemble_language::ensemble::{BudgetScope, BudgetStatus, ConversationLimits}
 
 /// Use of a budget in tokens, for the client.
 #[derive(Debug)]
-pub(crate) struct BudgetUpdate {
+pub(crate) struct BudgetUsageUpdate {
     pub(crate) used: u64,
     pub(crate) most: u64,
     pub(crate) budget: BudgetStatus,
@@ -44,7 +44,7 @@ impl SessionBudgetUse {
     ///
     /// The protocol states a usage in tokens. A budget that is only a cost is stated as the tokens that it buys at the
     /// average price so far.
-    pub(crate) fn budget_update(&self) -> Option<BudgetUpdate> {
+    pub(crate) fn budget_update(&self) -> Option<BudgetUsageUpdate> {
         let usage = self.history.usage().subtract_earlier(self.used_before);
         let budget = BudgetStatus::after_usage(&self.limits, usage)?;
         let used = usage.input_tokens + usage.output_tokens;
@@ -57,6 +57,6 @@ impl SessionBudgetUse {
             }
             (None, None) => return None,
         };
-        Some(BudgetUpdate { used, most, budget })
+        Some(BudgetUsageUpdate { used, most, budget })
     }
 }

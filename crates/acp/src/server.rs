@@ -16,7 +16,7 @@ use ensemble_core::executor::WallClock;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::store::files::FileStore;
+use ensemble_runs::store::files::FileRunStore;
 use ensemble_runs::{RunEventKind, Runs};
 use ensemble_wire::json_rpc::{INVALID_REQUEST, is_message_id};
 use serde_json::{Value, json};
@@ -170,11 +170,11 @@ impl AcpServer {
             "authenticate" => Ok(json!({})),
             "session/new" => self.create_session(protocol::parse_new_session(params)?),
             "session/load" => {
-                self.reopen_session(protocol::parse_resumed_session(params)?, true)
+                self.open_recorded_session(protocol::parse_resumed_session(params)?, true)
                     .await
             }
             "session/resume" => {
-                self.reopen_session(protocol::parse_resumed_session(params)?, false)
+                self.open_recorded_session(protocol::parse_resumed_session(params)?, false)
                     .await
             }
             "session/list" => self.list_sessions(params["cwd"].as_str().map(Path::new)).await,
@@ -190,7 +190,7 @@ impl AcpServer {
             }
             "session/set_config_option" => {
                 let (session, id, value) = protocol::parse_set_option(params)?;
-                let session = self.resolve_session(&session)?;
+                let session = self.resolve_open_session(&session)?;
                 session.apply_choice(&id, &value)?;
                 Ok(json!({"configOptions": session.choices_json()}))
             }
@@ -201,7 +201,7 @@ impl AcpServer {
     /// Registers a prompt as the active one of its session, so that a later cancellation finds it.
     fn register_prompt(&self, id: &Value, params: Value) -> Result<(SessionPrompt, String), RpcError> {
         let (session, text) = protocol::parse_prompt(params)?;
-        let session = self.resolve_session(&session)?;
+        let session = self.resolve_open_session(&session)?;
         if session.turn.borrow().is_some() {
             return Err(RpcError::new(INVALID_REQUEST, "the previous prompt is still running"));
         }
@@ -220,7 +220,7 @@ impl AcpServer {
     }
 
     /// Resolves an open session by its id.
-    fn resolve_session(&self, id: &str) -> Result<Rc<AcpSession>, RpcError> {
+    fn resolve_open_session(&self, id: &str) -> Result<Rc<AcpSession>, RpcError> {
         let session = self.sessions.borrow().get(id).cloned();
         session.ok_or_else(|| RpcError::new(-32002, format!("there is no session `{id}`")))
     }
@@ -228,12 +228,12 @@ impl AcpServer {
     /// Creates the service for the runs of a folder, stored in its project.
     fn run_service_for_folder(&self, folder: &Path) -> RunService {
         let runs = (self.services.runs)(folder);
-        let store = FileStore::for_project(&runs.project().project_root(folder));
+        let store = FileRunStore::for_project(&runs.project().project_root(folder));
         RunService::new(runs.with_store(Arc::new(store)))
     }
 
     /// Lists the ensembles that are offered to a session, with their files.
-    fn list_ensembles(&self, cwd: &Path) -> Vec<(String, PathBuf)> {
+    fn list_offered_ensembles(&self, cwd: &Path) -> Vec<(String, PathBuf)> {
         let folder = match &self.services.served_path {
             Some(file) if !file.is_dir() => return vec![(file.display().to_string(), file.clone())],
             Some(folder) => folder,
@@ -251,9 +251,9 @@ impl AcpServer {
     fn create_session(&self, opened: SessionParameters) -> Result<Value, RpcError> {
         let service = self.run_service_for_folder(&opened.cwd);
         let host = service.runs().host();
-        let number = (host.random_number() * f64::from(RunId::PER_TIME)) as u32;
-        let id = RunId::from_time(host.now(), number);
-        let session = AcpSession::new(id.clone(), service, self.list_ensembles(&opened.cwd))?;
+        let number = (host.random_number() * f64::from(RunId::IDS_PER_TIME)) as u32;
+        let id = RunId::from_time_and_number(host.now(), number);
+        let session = AcpSession::new(id.clone(), service, self.list_offered_ensembles(&opened.cwd))?;
         session.client.borrow_mut().clone_from(&self.client.borrow());
         session.servers.replace(Arc::new(opened.servers));
         let answer = json!({"sessionId": id.as_str(), "configOptions": session.choices_json()});
@@ -262,7 +262,7 @@ impl AcpServer {
     }
 
     /// Opens the session of a recorded run. `is_told` sends the updates of its records to the client.
-    async fn reopen_session(&self, opened: SessionParameters, is_told: bool) -> Result<Value, RpcError> {
+    async fn open_recorded_session(&self, opened: SessionParameters, is_told: bool) -> Result<Value, RpcError> {
         let session_id = opened.session.unwrap_or_default();
         let id = RunId::parse(&session_id).map_err(|error| RpcError::new(-32002, error))?;
         let open_session = self.sessions.borrow().get(&session_id).cloned();
@@ -276,7 +276,11 @@ impl AcpServer {
         let session = AcpSession::for_recorded_run(id.clone(), service.clone(), read);
         session.client.borrow_mut().clone_from(&self.client.borrow());
         session.servers.replace(Arc::new(opened.servers));
-        for event in service.recorded_events(&id).await.map_err(RpcError::internal_error)? {
+        for event in service
+            .read_records_with_nested(&id)
+            .await
+            .map_err(RpcError::internal_error)?
+        {
             let RunEventKind::Committed(record) = event.kind else {
                 continue;
             };
@@ -303,7 +307,7 @@ impl AcpServer {
         let folder = cwd.unwrap_or(&self.services.folder);
         let summaries = self
             .run_service_for_folder(folder)
-            .list_summaries(MAX_LISTED_SESSIONS)
+            .load_latest_summaries(MAX_LISTED_SESSIONS)
             .await
             .map_err(RpcError::internal_error)?;
         // A run that cannot be read is no session.

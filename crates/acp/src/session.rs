@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::protocol::{SessionChoice, config_options_json};
-use crate::updates::SentUpdates;
+use crate::updates::SessionUpdateTracker;
 use crate::wire::RpcError;
 
 /// The choice of the ensemble.
@@ -35,7 +35,7 @@ pub(crate) struct AcpSession {
     models: RefCell<Vec<(String, String)>>,
     /// The run has begun.
     pub(crate) has_begun: Cell<bool>,
-    pub(crate) story: RefCell<SentUpdates>,
+    pub(crate) story: RefCell<SessionUpdateTracker>,
     /// The record that is told next.
     pub(crate) next_seq: Cell<u64>,
     /// The client's servers of tools.
@@ -82,7 +82,7 @@ impl AcpSession {
         has_begun: bool,
     ) -> Self {
         Self {
-            story: RefCell::new(SentUpdates::new(id.clone(), &read)),
+            story: RefCell::new(SessionUpdateTracker::new(id.clone(), &read)),
             id,
             service,
             ensembles,
@@ -102,17 +102,17 @@ impl AcpSession {
     /// Creates the author of answers from the client.
     pub(crate) fn client_answer_author(&self) -> AnswerAuthor {
         let client = self.client.borrow();
-        AnswerAuthor::with_user(AnswerSource::Acp, client.as_deref().unwrap_or_default())
+        AnswerAuthor::with_visible_user(AnswerSource::Acp, client.as_deref().unwrap_or_default())
     }
 
     /// Returns a reference to the file of the chosen ensemble.
     pub(crate) fn ensemble_ref(&self) -> EnsembleRef {
         let file = self.ensembles.get(self.chosen_index.get());
-        EnsembleRef::from_file(file.map_or_else(String::new, |(_, file)| file.display().to_string()))
+        EnsembleRef::from_file_or_name(file.map_or_else(String::new, |(_, file)| file.display().to_string()))
     }
 
     /// Creates the options of a run that starts or resumes.
-    pub(crate) fn run_options(&self) -> RunOptions {
+    pub(crate) fn build_run_options(&self) -> RunOptions {
         let models = self.models.borrow();
         let options = RunOptions {
             servers: self.servers.borrow().clone(),
@@ -144,11 +144,11 @@ impl AcpSession {
 
     /// Converts the choices of the client to JSON.
     pub(crate) fn choices_json(&self) -> Value {
-        config_options_json(&self.offered_choices())
+        config_options_json(&self.list_offered_choices())
     }
 
     /// Lists the choices of the client: the ensemble before the start, and a model for each profile.
-    fn offered_choices(&self) -> Vec<SessionChoice> {
+    fn list_offered_choices(&self) -> Vec<SessionChoice> {
         let read = self.current_ensemble.borrow();
         let models = self.models.borrow();
         let mut offered = Vec::new();
@@ -194,7 +194,7 @@ impl AcpSession {
 
     /// Sets the ensemble or the model of a profile to the chosen value.
     pub(crate) fn apply_choice(&self, id: &str, chosen: &str) -> Result<(), RpcError> {
-        let offered = self.offered_choices();
+        let offered = self.list_offered_choices();
         let choice = offered.iter().find(|choice| choice.id == id);
         let choice = choice.ok_or_else(|| RpcError::invalid_params(format!("there is no option `{id}` now")))?;
         let at = choice.values.iter().position(|(known, _)| known == chosen);
@@ -210,7 +210,7 @@ impl AcpSession {
         let read = load_ensemble(&self.service, &self.ensembles[at].1)?;
         self.chosen_index.set(at);
         self.models.borrow_mut().clear();
-        self.story.replace(SentUpdates::new(self.id.clone(), &read));
+        self.story.replace(SessionUpdateTracker::new(self.id.clone(), &read));
         self.current_ensemble.replace(read);
         Ok(())
     }
@@ -220,7 +220,7 @@ impl AcpSession {
 fn load_ensemble(service: &RunService, file: &Path) -> Result<Arc<Ensemble>, RpcError> {
     let prepared = service
         .runs()
-        .prepare_ensemble(&EnsembleRef::from_file(file.display().to_string()));
+        .load_prepared_ensemble(&EnsembleRef::from_file_or_name(file.display().to_string()));
     let prepared = prepared.map_err(RpcError::internal_error)?;
     Ok(prepared.plan.ensemble().clone())
 }

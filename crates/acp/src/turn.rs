@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use ensemble_core::conversation::{Event, FailedWork, RunEnded};
+use ensemble_core::conversation::{AgentWorkCounts, Event, RunEnded};
 use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{PendingRequest, RequestAnswer};
 use ensemble_core::store::RunId;
@@ -18,7 +18,7 @@ use tokio::task::{JoinSet, spawn_local};
 use crate::protocol;
 use crate::session::AcpSession;
 use crate::stop_reasons::StopReasons;
-use crate::updates::{SentUpdates, SessionUpdate, UpdateSource};
+use crate::updates::{SessionUpdate, SessionUpdateTracker, UpdateSource};
 use crate::wire::{ClientWire, RpcError};
 
 /// The prompt that resumes a run which was cut short, without a message.
@@ -74,7 +74,7 @@ impl SessionPrompt {
         let session = self.session.clone();
         let (service, id) = (&session.service, &session.id);
         if !session.has_begun.get() {
-            let mut options = session.run_options().with_input(text);
+            let mut options = session.build_run_options().with_input(text);
             options.id = Some(id.clone());
             service
                 .start_run(session.ensemble_ref(), options)
@@ -89,11 +89,11 @@ impl SessionPrompt {
             answer_request(&session, &shown_question, RequestAnswer::Text(text)).await?;
             return self.follow_and_ask().await;
         }
-        let mut summary = self.run_summary().await?;
+        let mut summary = self.load_run_summary().await?;
         // While a run of this process is being closed, it looks as if another process had it.
         if summary.process.is_some() && summary.questions.is_empty() {
             service.wait_until_closed(id).await;
-            summary = self.run_summary().await?;
+            summary = self.load_run_summary().await?;
         }
         // A question that this client was not shown is not answered by the prompt: the run asks it again.
         let is_unshown = text != RESUME_PROMPT && summary.questions.iter().any(|request| !request.is_permission());
@@ -108,7 +108,7 @@ impl SessionPrompt {
         };
         if is_cut {
             service
-                .resume_run(id, session.run_options())
+                .resume_run(id, session.build_run_options())
                 .await
                 .map_err(RpcError::internal_error)?;
             let end = self.follow_and_ask().await?;
@@ -118,14 +118,14 @@ impl SessionPrompt {
             }
         }
         let went_on = service
-            .continue_run(id, text, RunContext::default(), session.run_options())
+            .continue_with_message(id, text, RunContext::default(), session.build_run_options())
             .await;
         went_on.map_err(RpcError::internal_error)?;
         self.follow_and_ask().await
     }
 
     /// Loads the summary of the run of the session.
-    async fn run_summary(&self) -> Result<RunSummary, RpcError> {
+    async fn load_run_summary(&self) -> Result<RunSummary, RpcError> {
         self.session
             .service
             .load_summary(&self.session.id)
@@ -180,7 +180,7 @@ impl SessionPrompt {
                         if let Event::RunEnded(ended) = &record.event {
                             let stop = stops.prompt_stop_reason(&session.id, ended);
                             if ended.is_success() {
-                                self.send_failed_work().await;
+                                self.send_failed_work_note().await;
                             }
                             return Ok(FollowedRunEnd::Ended(Box::new(ended.clone()), stop));
                         }
@@ -191,7 +191,7 @@ impl SessionPrompt {
                     self.send_updates(update).await;
                 }
                 RunEventKind::QuestionAsked(asked) if self.shows_forms || question_has_choices(&asked) => {
-                    asking.spawn_local(ask_question(
+                    asking.spawn_local(ask_and_answer_question(
                         self.session.clone(),
                         self.wire.clone(),
                         self.shows_forms,
@@ -200,13 +200,17 @@ impl SessionPrompt {
                 }
                 RunEventKind::QuestionAsked(_) => waits_for_text = true,
                 RunEventKind::PermissionRequested(wanted) => {
-                    asking.spawn_local(ask_permission(self.session.clone(), self.wire.clone(), wanted));
+                    asking.spawn_local(ask_and_answer_permission(
+                        self.session.clone(),
+                        self.wire.clone(),
+                        wanted,
+                    ));
                 }
             }
             if !waits_for_text || has_cancelled {
                 continue;
             }
-            let questions: Vec<QuestionRequest> = open_questions(&session);
+            let questions: Vec<QuestionRequest> = list_open_questions(&session);
             if session.story.borrow().count_running_agents() <= questions.len() {
                 // One question is shown as text at a time, so that the next prompt is its answer.
                 // A question with choices that is earlier in the file is answered first.
@@ -216,8 +220,11 @@ impl SessionPrompt {
                 {
                     let request = &first.request;
                     let source = UpdateSource::new(&first.run, &request.agent, request.execution);
-                    self.send_update(SentUpdates::question_update(source, protocol::question_message(first)))
-                        .await;
+                    self.send_update(SessionUpdateTracker::question_update(
+                        source,
+                        protocol::question_message(first),
+                    ))
+                    .await;
                     *session.shown_question.borrow_mut() = Some(request.clone());
                     return Ok(FollowedRunEnd::AwaitsAnswer);
                 }
@@ -226,13 +233,13 @@ impl SessionPrompt {
     }
 
     /// Sends a last paragraph with the parts and tool calls of a successful run that failed, also in nested runs.
-    async fn send_failed_work(&self) {
+    async fn send_failed_work_note(&self) {
         let Ok(recorded) = self.session.service.load_recorded_run(&self.session.id).await else {
             return;
         };
-        let own_work = recorded.state.list_failed_work();
-        let own_sentences = own_work.iter().flat_map(FailedWork::list_sentences);
-        let nested_failures = recorded.state.list_nested_failures();
+        let own_work = recorded.state.count_failed_work_by_agent();
+        let own_sentences = own_work.iter().flat_map(AgentWorkCounts::list_failure_sentences);
+        let nested_failures = recorded.state.list_nested_failure_warnings();
         let sentences: Vec<String> = own_sentences.chain(nested_failures).collect();
         if !sentences.is_empty() {
             let note = self
@@ -267,8 +274,8 @@ pub(crate) async fn send_session_update(wire: &ClientWire, session: &RunId, upda
 }
 
 /// Returns the open questions of the session, in the order of the file.
-fn open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
-    let open = session.service.open_requests(&session.id).into_iter();
+fn list_open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
+    let open = session.service.live_open_requests(&session.id).into_iter();
     open.filter_map(|open| match open {
         OperatorRequest::Question(question) => Some(question),
         OperatorRequest::Permission(_) => None,
@@ -284,12 +291,12 @@ fn question_has_choices(asked: &QuestionRequest) -> bool {
 /// Sends the answer to a shown request to the run.
 async fn answer_request(session: &AcpSession, request: &PendingRequest, answer: RequestAnswer) -> Result<(), RpcError> {
     let request_key = (&request.address, &request.digest);
-    let answered = session.service.answer_request(
+    let answered = session.service.answer_or_resume(
         &session.id,
         request_key,
         answer,
         session.client_answer_author(),
-        session.run_options(),
+        session.build_run_options(),
     );
     answered.await.map_err(RpcError::internal_error)
 }
@@ -306,7 +313,12 @@ async fn report_unused_answer(session: &AcpSession, wire: &ClientWire, answered:
 }
 
 /// Asks a question in a form or with options, and sends the answer to the run. Without an answer the question stays open.
-async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms: bool, asked: QuestionRequest) {
+async fn ask_and_answer_question(
+    session: Rc<AcpSession>,
+    wire: Rc<ClientWire>,
+    shows_forms: bool,
+    asked: QuestionRequest,
+) {
     let id = session.id.as_str();
     let answer = if shows_forms {
         let answer = wire
@@ -317,7 +329,7 @@ async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms
         let card = UpdateSource::new(&asked.run, &asked.request.agent, asked.request.execution).card_id();
         let params = protocol::question_options_request(id, &card, &asked);
         let answer = wire.send_request("session/request_permission", params).await;
-        let at = answer.and_then(|answer| protocol::selected_option(&answer)?.parse::<usize>().ok());
+        let at = answer.and_then(|answer| protocol::selected_option_id(&answer)?.parse::<usize>().ok());
         at.and_then(|at| asked.request.question.choices.get(at).cloned())
     };
     match answer {
@@ -333,8 +345,8 @@ async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms
 }
 
 /// Asks whether a tool may be called, and sends the decision to the run.
-async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: PermissionRequest) {
-    let card = SentUpdates::tool_card_id(&wanted.run, &wanted.call);
+async fn ask_and_answer_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: PermissionRequest) {
+    let card = SessionUpdateTracker::tool_card_id(&wanted.run, &wanted.call);
     let params = protocol::permission_request(session.id.as_str(), &card, &wanted);
     let answer = wire
         .send_request("session/request_permission", params)

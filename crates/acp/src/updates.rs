@@ -5,14 +5,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::budget_use::{BudgetUpdate, SessionBudgetUse};
+use crate::budget_use::{BudgetUsageUpdate, SessionBudgetUse};
 use ensemble_core::conversation::{
     CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded,
 };
 use ensemble_core::operator::escape_hidden_lines;
 use ensemble_core::store::RunId;
-use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
-use ensemble_history::answer::{is_person, speaking_agents};
+use ensemble_core::thread::{MessageRole, ThreadIteration, ToolCallEnd};
+use ensemble_history::answer::{is_input_agent, list_final_output_agents};
 use ensemble_history::output_text;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::{LiveEvent, LiveEventKind};
@@ -27,7 +27,7 @@ pub(crate) enum SessionUpdate {
     Plan(Vec<(String, ProgressStatus)>),
     Card(ProgressCard),
     Title(String),
-    Usage(BudgetUpdate),
+    Usage(BudgetUsageUpdate),
 }
 
 /// Piece of a message.
@@ -140,7 +140,7 @@ pub(crate) struct ProgressCard {
 }
 
 /// State of the updates that were sent for a run.
-pub(crate) struct SentUpdates {
+pub(crate) struct SessionUpdateTracker {
     run: RunId,
     agents: Vec<(String, ProgressStatus)>,
     /// The agents that speak for the ensemble.
@@ -161,16 +161,18 @@ pub(crate) struct SentUpdates {
     failure_effects: HashMap<Arc<str>, &'static str>,
 }
 
-impl SentUpdates {
+impl SessionUpdateTracker {
     pub(crate) fn new(run: RunId, ensemble: &Ensemble) -> Self {
         let agents = ensemble.agents.iter();
         let names = agents.clone().map(|agent| &agent.name);
         Self {
             run,
-            speakers: speaking_agents(ensemble).map(|agent| agent.name.clone()).collect(),
+            speakers: list_final_output_agents(ensemble)
+                .map(|agent| agent.name.clone())
+                .collect(),
             people: agents
                 .clone()
-                .filter(|agent| is_person(agent))
+                .filter(|agent| is_input_agent(agent))
                 .map(|agent| agent.name.clone())
                 .collect(),
             agents: names.map(|name| (name.to_string(), ProgressStatus::Pending)).collect(),
@@ -247,7 +249,7 @@ impl SentUpdates {
             {
                 vec![SessionUpdate::AgentMessage(MessageChunk {
                     id: format!("limit-{}", self.messages),
-                    text: ended.to_sentence().0,
+                    text: ended.to_outcome_sentence().0,
                     source: None,
                 })]
             }
@@ -264,8 +266,8 @@ impl SentUpdates {
     /// Creates the card of an ended tool call.
     fn ended_call_update(&mut self, run: &RunId, ended: &ToolCallEnded) -> SessionUpdate {
         let (output, status) = match &ended.call.end {
-            Some(ToolEnd::Result(result)) => (Some(result.clone()), ProgressStatus::Completed),
-            Some(ToolEnd::Error(error)) => (Some(Value::from(error.as_str())), ProgressStatus::Failed),
+            Some(ToolCallEnd::Result(result)) => (Some(result.clone()), ProgressStatus::Completed),
+            Some(ToolCallEnd::Error(error)) => (Some(Value::from(error.as_str())), ProgressStatus::Failed),
             None => (None, ProgressStatus::Failed),
         };
         let id = Self::tool_card_id(run, &ended.call.id);
@@ -387,7 +389,7 @@ impl SentUpdates {
         let replies = iteration
             .messages
             .iter()
-            .filter(|message| message.role == Role::Assistant);
+            .filter(|message| message.role == MessageRole::Assistant);
         let text: String = replies.clone().map(|message| message.content.as_str()).collect();
         let thoughts = replies.filter_map(|message| message.reasoning.as_ref());
         let thought: String = thoughts.map(|reasoning| reasoning.text.as_str()).collect();
@@ -529,7 +531,7 @@ mod tests {
     use ensemble_language::loader::load_ensemble;
     use ensemble_language::source::SourceText;
 
-    fn live(story: &mut SentUpdates, agent: &str, piece: LiveEventKind) -> Option<String> {
+    fn live(story: &mut SessionUpdateTracker, agent: &str, piece: LiveEventKind) -> Option<String> {
         let piece = LiveEvent {
             agent: agent.into(),
             execution: 1,
@@ -546,7 +548,7 @@ mod tests {
     fn messages_do_not_mix_and_one_that_is_begun_again_is_another() {
         let text = "name: two\nagents:\n  - {name: a, model: xai/m}\n  - {name: b, model: xai/m}\n";
         let loaded = load_ensemble(&SourceText::new("two.yaml", text));
-        let mut story = SentUpdates::new(RunId::new("r"), &loaded.ensemble.expect("an ensemble"));
+        let mut story = SessionUpdateTracker::new(RunId::new("r"), &loaded.ensemble.expect("an ensemble"));
         let mut say = |agent: &str, text: &str| live(&mut story, agent, LiveEventKind::Text(text.to_owned()));
         assert_eq!(say("a", "one").as_deref(), Some("a#1: one"));
         assert_eq!(say("b", "two"), None, "b is told when it has ended");

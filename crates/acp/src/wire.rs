@@ -6,8 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{BufReader, Read, Write};
 
-use ensemble_wire::json_rpc::{INVALID_REQUEST, PARSE_ERROR, find_message_id};
-use ensemble_wire::lines::LineBuffer;
+use ensemble_wire::json_rpc::{INVALID_REQUEST, PARSE_ERROR, find_id_in_incomplete_message};
+use ensemble_wire::lines::LimitedLineBuffer;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
@@ -117,8 +117,8 @@ pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result
     let (sender, received) = mpsc::channel(64);
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
-        let mut lines = LineBuffer::new(MAX_MESSAGE_BYTES);
-        while let Ok(Some(line)) = lines.read_line(&mut input) {
+        let mut lines = LimitedLineBuffer::new(MAX_MESSAGE_BYTES);
+        while let Ok(Some(line)) = lines.read_line_blocking(&mut input) {
             let message = match line {
                 Ok(line) if line.trim_ascii().is_empty() => continue,
                 Ok(line) => serde_json::from_slice(&line).map_err(|error| UnreadableLine {
@@ -127,7 +127,7 @@ pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result
                     message: error.to_string(),
                 }),
                 Err(error) => Err(UnreadableLine {
-                    id: find_message_id(&error.beginning).unwrap_or_default(),
+                    id: find_id_in_incomplete_message(&error.beginning).unwrap_or_default(),
                     code: INVALID_REQUEST,
                     message: error.to_string(),
                 }),

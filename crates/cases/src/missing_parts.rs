@@ -41,9 +41,9 @@ pub enum MissingPart {
 
 /// The missing parts of a case.
 #[derive(Debug, Default)]
-pub(crate) struct MissingStubList(Mutex<Vec<MissingStub>>);
+pub(crate) struct MissingStubCollector(Mutex<Vec<MissingStub>>);
 
-impl MissingStubList {
+impl MissingStubCollector {
     /// Adds a missing part of an execution.
     pub(crate) fn add(&self, agent: &Arc<str>, execution: u32, missing_part: MissingPart) {
         let missing = MissingStub {
@@ -58,7 +58,7 @@ impl MissingStubList {
     }
 
     /// Returns the missing parts in the order in which they were needed.
-    pub(crate) fn to_vec(&self) -> Vec<MissingStub> {
+    pub(crate) fn list_missing_stubs(&self) -> Vec<MissingStub> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

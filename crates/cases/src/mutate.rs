@@ -18,9 +18,9 @@ use crate::drive::CaseDriver;
 use crate::suite::CheckedSuite;
 
 /// The number of pairs of states that are walked through to show that a change makes no difference.
-const MAX_STATES: u64 = 2_000;
+const MAX_COMPARED_STATES: u64 = 2_000;
 /// How much longer a conversation may take whose time limit is changed.
-const LONGER: u32 = 1000;
+const TIMEOUT_FACTOR: u32 = 1000;
 
 /// A change of an ensemble.
 #[derive(Debug, Clone)]
@@ -58,9 +58,9 @@ pub fn generate_mutants(ensemble: &Ensemble, document: &YamlDocument) -> Vec<Ens
         all: Vec::new(),
     };
     for (at, agent) in ensemble.agents.iter().enumerate() {
-        mutants.mutate_agent(at, agent);
+        mutants.add_agent_mutants(at, agent);
     }
-    mutants.mutate_conversation_limits();
+    mutants.add_conversation_limit_mutants();
     mutants.all
 }
 
@@ -71,7 +71,7 @@ struct MutantGenerator<'e> {
 }
 
 impl MutantGenerator<'_> {
-    fn add_mutant(
+    fn add_mutant_if_written(
         &mut self,
         kind: &'static str,
         at: RouteLocation,
@@ -95,14 +95,14 @@ impl MutantGenerator<'_> {
     }
 
     /// A limit that is one higher and one lower.
-    fn mutate_limit(
+    fn add_limit_mutants(
         &mut self,
         route: &Route,
         agent: Option<&Agent>,
         limit: NonZeroU32,
         change: impl Fn(&mut Ensemble, NonZeroU32),
     ) {
-        self.mutate_number("limit", route, agent, limit.into(), |ensemble, other| {
+        self.add_number_mutants("limit", route, agent, limit.into(), |ensemble, other| {
             if let Ok(new_limit) = NonZeroU32::try_from(other) {
                 change(ensemble, new_limit);
             }
@@ -110,7 +110,7 @@ impl MutantGenerator<'_> {
     }
 
     /// A number that is one higher and one lower.
-    fn mutate_number(
+    fn add_number_mutants(
         &mut self,
         kind: &'static str,
         route: &Route,
@@ -120,8 +120,8 @@ impl MutantGenerator<'_> {
     ) {
         let new_numbers = [number.get().checked_sub(1), number.get().checked_add(1)];
         for new_number in new_numbers.into_iter().flatten().filter_map(NonZeroU64::new) {
-            let change_texts = (format!("{}: {number}", last_key(route)), new_number.to_string());
-            self.add_mutant(
+            let change_texts = (format!("{}: {number}", last_route_key(route)), new_number.to_string());
+            self.add_mutant_if_written(
                 kind,
                 route.clone().into_value_location(),
                 agent,
@@ -133,7 +133,7 @@ impl MutantGenerator<'_> {
         }
     }
 
-    fn mutate_timeout(
+    fn add_timeout_mutant(
         &mut self,
         route: &Route,
         agent: Option<&Agent>,
@@ -142,10 +142,10 @@ impl MutantGenerator<'_> {
     ) {
         let Some(limit) = limit else { return };
         let change_texts = (
-            format!("{}: {}", last_key(route), limit.as_secs_f64()),
+            format!("{}: {}", last_route_key(route), limit.as_secs_f64()),
             "no limit".to_owned(),
         );
-        self.add_mutant(
+        self.add_mutant_if_written(
             "timeout",
             route.clone().into_value_location(),
             agent,
@@ -154,20 +154,20 @@ impl MutantGenerator<'_> {
         );
     }
 
-    fn mutate_agent(&mut self, at: usize, agent: &Agent) {
+    fn add_agent_mutants(&mut self, at: usize, agent: &Agent) {
         let route = Agent::route_at(at);
         for (position, dependency) in agent.dependencies.iter().enumerate() {
-            self.mutate_dependency(at, agent, position, dependency);
+            self.add_dependency_mutants(at, agent, position, dependency);
         }
         let needed = agent.dependencies.iter().filter(|dependency| !dependency.feedback);
         if needed.clone().count() > 1 {
-            self.mutate_requirement(at, agent);
+            self.add_requirement_mutant(at, agent);
         }
         let turns = route.with_key("conversation").with_key("max_turns");
-        self.mutate_limit(&turns, Some(agent), agent.conversation.max_turns, |ensemble, other| {
+        self.add_limit_mutants(&turns, Some(agent), agent.conversation.max_turns, |ensemble, other| {
             ensemble.agents[at].conversation.max_turns = other;
         });
-        self.mutate_timeout(
+        self.add_timeout_mutant(
             &route.with_key("timeout_seconds"),
             Some(agent),
             agent.timeout,
@@ -177,7 +177,7 @@ impl MutantGenerator<'_> {
         );
         let attempts = route.with_key("retry").with_key("max_attempts");
         let max_attempts = agent.retry.max_attempts;
-        self.mutate_number(
+        self.add_number_mutants(
             "attempts",
             &attempts,
             Some(agent),
@@ -190,24 +190,24 @@ impl MutantGenerator<'_> {
         );
     }
 
-    fn mutate_dependency(&mut self, at: usize, agent: &Agent, position: usize, dependency: &Dependency) {
+    fn add_dependency_mutants(&mut self, at: usize, agent: &Agent, position: usize, dependency: &Dependency) {
         let route = dependency.route_in(&Agent::route_at(at));
         let condition = dependency.condition.as_deref();
         let changed = condition.and_then(|text| Condition::list_mutants(text).ok());
         for mutant in changed.into_iter().flatten() {
             let place = route.with_key("condition").into_text_location(mutant.span);
-            self.add_mutant("condition", place, Some(agent), (mutant.from, mutant.to), |ensemble| {
+            self.add_mutant_if_written("condition", place, Some(agent), (mutant.from, mutant.to), |ensemble| {
                 ensemble.agents[at].dependencies[position].condition = Some(mutant.text.into());
             });
         }
         if let Some(limit) = dependency.max_executions {
             let route = route.with_key("max_executions");
-            self.mutate_limit(&route, Some(agent), limit, |ensemble, other| {
+            self.add_limit_mutants(&route, Some(agent), limit, |ensemble, other| {
                 ensemble.agents[at].dependencies[position].max_executions = Some(other);
             });
         }
         let change_texts = (format!("dependency on {}", dependency.agent_name), "none".to_owned());
-        self.add_mutant(
+        self.add_mutant_if_written(
             "dependency",
             route.into_value_location(),
             Some(agent),
@@ -219,7 +219,7 @@ impl MutantGenerator<'_> {
     }
 
     /// Adds the mutant that swaps "one of the dependencies" and "all of them".
-    fn mutate_requirement(&mut self, at: usize, agent: &Agent) {
+    fn add_requirement_mutant(&mut self, at: usize, agent: &Agent) {
         let is_all = agent.dependencies.iter().all(|dependency| dependency.requires_all);
         let change_texts = match is_all {
             true => ("all dependencies", "any dependency"),
@@ -230,7 +230,7 @@ impl MutantGenerator<'_> {
         let mut route = first.route_in(&Agent::route_at(at));
         route.0.pop();
         let change_texts = (change_texts.0.to_owned(), change_texts.1.to_owned());
-        self.add_mutant(
+        self.add_mutant_if_written(
             "dependency",
             route.into_key_location(),
             Some(agent),
@@ -243,37 +243,37 @@ impl MutantGenerator<'_> {
         );
     }
 
-    fn mutate_conversation_limits(&mut self) {
+    fn add_conversation_limit_mutants(&mut self) {
         let limits = &self.ensemble.limits;
         let route = Route::root().with_key("conversation_limits");
         let turns = route.with_key("max_total_turns");
-        self.mutate_limit(&turns, None, limits.max_total_turns, |ensemble, other| {
+        self.add_limit_mutants(&turns, None, limits.max_total_turns, |ensemble, other| {
             ensemble.limits.max_total_turns = other;
         });
         for (at, (name, most)) in limits.max_agent_executions.iter().enumerate() {
             let route = route.with_key("max_agent_executions").with_key(name.clone());
-            self.mutate_limit(&route, None, *most, |ensemble, other| {
+            self.add_limit_mutants(&route, None, *most, |ensemble, other| {
                 ensemble.limits.max_agent_executions[at].1 = other;
             });
         }
         if let Some(tokens) = limits.max_total_tokens.and_then(NonZeroU64::new) {
             let route = route.with_key("max_total_tokens");
-            self.mutate_number("budget", &route, None, tokens, |ensemble, other| {
+            self.add_number_mutants("budget", &route, None, tokens, |ensemble, other| {
                 ensemble.limits.max_total_tokens = Some(other.get());
             });
         }
         if let Some(cost) = limits.max_cost {
             let route = route.with_key("max_cost");
             let change_texts = (format!("max_cost: {cost}"), "no limit".to_owned());
-            self.add_mutant("budget", route.into_value_location(), None, change_texts, |ensemble| {
+            self.add_mutant_if_written("budget", route.into_value_location(), None, change_texts, |ensemble| {
                 ensemble.limits.max_cost = None;
             });
         }
         let timeout = Some(limits.timeout);
-        self.mutate_timeout(&route.with_key("timeout_seconds"), None, timeout, |ensemble| {
-            ensemble.limits.timeout = ensemble.limits.timeout.saturating_mul(LONGER);
+        self.add_timeout_mutant(&route.with_key("timeout_seconds"), None, timeout, |ensemble| {
+            ensemble.limits.timeout = ensemble.limits.timeout.saturating_mul(TIMEOUT_FACTOR);
         });
-        self.mutate_timeout(
+        self.add_timeout_mutant(
             &route.with_key("turn_timeout_seconds"),
             None,
             limits.turn_timeout,
@@ -285,7 +285,7 @@ impl MutantGenerator<'_> {
 }
 
 /// Returns the last key of a route.
-fn last_key(route: &Route) -> String {
+fn last_route_key(route: &Route) -> String {
     match route.0.last() {
         Some(RouteStep::Key(key)) => key.to_string(),
         _ => String::new(),
@@ -299,7 +299,7 @@ impl EnsembleMutant {
     }
 
     /// Holds these cases with the change. `None`: there was no time for all that is needed to know.
-    pub fn test_mutant(
+    pub fn run_cases_on_mutant(
         &self,
         driver: &CaseDriver,
         sound: CheckedSuite<'_>,
@@ -325,7 +325,7 @@ impl EnsembleMutant {
             if case.live && !noticed.is_empty() {
                 continue;
             }
-            if !driver.run_case(changed, *at).failures.is_empty() {
+            if !driver.run_and_judge_case(changed, *at).failures.is_empty() {
                 noticed.push(case.name.clone());
             }
         }
@@ -336,7 +336,7 @@ impl EnsembleMutant {
             // Exploration knows no time, no numbers of tokens and no attempts.
             return Some(MutantOutcome::Survived);
         }
-        let budget = ExplorationBudget::with_max_states(MAX_STATES);
+        let budget = ExplorationBudget::with_max_states(MAX_COMPARED_STATES);
         match have_same_conversations(&sound.ensemble.plan, &plan, budget, has_time) {
             Some(true) => Some(MutantOutcome::Equivalent),
             _ => Some(MutantOutcome::Survived),

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, Record, RunInterruption};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{AttemptOutcome, AttemptResult};
+use ensemble_core::runner::{AttemptEnd, AttemptResult};
 use ensemble_language::data::RunContext;
 use ensemble_project::project::read_source;
 use ensemble_runs::Runs;
 use ensemble_runs::replay::SavedRecords;
 
 /// An agent, and which of its executions.
-type Executed = (Arc<str>, u32);
+type RecordedExecutionKey = (Arc<str>, u32);
 
 /// The contents of a record.
 #[derive(Debug)]
-pub struct RecordedCase {
+pub struct RecordedCaseRun {
     /// The input of the run.
     pub input: Arc<str>,
     /// What the run was given by name.
@@ -30,19 +30,19 @@ pub struct RecordedCase {
     pub turns: Vec<Vec<Arc<str>>>,
     /// How it ended.
     pub outcome: CompletionReason,
-    results: HashMap<Executed, AttemptResult>,
-    questions: HashMap<Executed, Vec<PendingRequest>>,
+    results: HashMap<RecordedExecutionKey, AttemptResult>,
+    questions: HashMap<RecordedExecutionKey, Vec<PendingRequest>>,
 }
 
 /// Reads a record: the folder or the journal of a run or an exported result, relative to `folder`, or the id of a run.
 ///
 /// # Errors
 /// There is no such record, or it cannot be used; in words.
-pub async fn load_recorded_case(runs: &Runs, folder: &Path, from: &str) -> Result<RecordedCase, String> {
+pub async fn load_recorded_run(runs: &Runs, folder: &Path, from: &str) -> Result<RecordedCaseRun, String> {
     let path = folder.join(from);
     if path.is_file() && path.extension().is_some_and(|end| end == "json") {
         let source = read_source(&path).map_err(|error| error.to_string())?;
-        return RecordedCase::parse_exported(source.text());
+        return RecordedCaseRun::parse_exported_result(source.text());
     }
     let run_name = if path.exists() {
         path.display().to_string()
@@ -54,7 +54,7 @@ pub async fn load_recorded_case(runs: &Runs, folder: &Path, from: &str) -> Resul
         .await
         .map_err(|error| error.to_string())?;
     let journal = run.read_journal().await.map_err(|error| error.to_string())?;
-    RecordedCase::from_records(&journal.records)
+    RecordedCaseRun::from_records(&journal.records)
 }
 
 fn require_usable_outcome(outcome: Option<CompletionReason>) -> Result<CompletionReason, String> {
@@ -66,7 +66,7 @@ fn require_usable_outcome(outcome: Option<CompletionReason>) -> Result<Completio
     }
 }
 
-impl RecordedCase {
+impl RecordedCaseRun {
     /// What the records say.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl RecordedCase {
                 Event::Interrupted(RunInterruption::Cancelled { .. }) => return Err("the run was cancelled".to_owned()),
                 Event::TurnStarted(turn) => turns.push(turn.starts.iter().map(|start| start.agent.clone()).collect()),
                 Event::ExecutionFinished(end) => {
-                    let result = AttemptResult::from_record(end.clone()).without_exchange();
+                    let result = AttemptResult::from_record(end.clone()).without_iterations();
                     results.insert((end.agent.clone(), end.execution), result);
                 }
                 Event::InputRequested(asked) => {
@@ -115,7 +115,7 @@ impl RecordedCase {
     ///
     /// # Errors
     /// The text is no result of one conversation from an input to its end; in words.
-    pub fn parse_exported(text: &str) -> Result<Self, String> {
+    pub fn parse_exported_result(text: &str) -> Result<Self, String> {
         let saved = SavedRecords::parse(text.as_bytes());
         let saved = saved.map_err(|error| format!("the file is not an exported result: {error}"))?;
         let recorded = Self::from_records(&saved.records)?;
@@ -126,12 +126,12 @@ impl RecordedCase {
     }
 
     /// Returns the recorded result of the execution. Returns `None` if there is no such execution.
-    pub(crate) fn find_outcome(&self, agent: &Arc<str>, execution: u32) -> Option<AttemptOutcome> {
+    pub(crate) fn find_recorded_end(&self, agent: &Arc<str>, execution: u32) -> Option<AttemptEnd> {
         let executed = (agent.clone(), execution);
         let Some(result) = self.results.get(&executed) else {
-            return self.questions.get(&executed).cloned().map(AttemptOutcome::NeedsInput);
+            return self.questions.get(&executed).cloned().map(AttemptEnd::NeedsInput);
         };
         // The end of an execution after all its attempts: no other attempt follows.
-        Some(AttemptOutcome::Recorded(result.clone()))
+        Some(AttemptEnd::Recorded(result.clone()))
     }
 }

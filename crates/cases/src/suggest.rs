@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ensemble_explore::{
     ClaimSite, ExecutionResult, ExplorationBudget, ExplorationGoal, ExploredExecution, PossibleEnd, SpentBudget,
-    find_examples,
+    find_goal_examples,
 };
 use ensemble_language::cases::{AgentStubs, CaseExpectations, StubOutput, StubResult, TestCase, TestFile};
 use ensemble_language::condition::{Condition, ExampleVariable, RequiredValue, ValueExpression, ValueRequirement};
@@ -24,12 +24,12 @@ use serde_json::{Value, json};
 
 use crate::coverage::{ReachedParts, UnreachedPart};
 use crate::drive::CaseDriver;
-use crate::examples::{example_for_schema, fulfill_demand};
-use crate::judge::agents_by_turn;
+use crate::examples::{example_for_schema, satisfy_required_value};
+use crate::judge::list_agents_by_turn;
 use crate::suite::CheckedSuite;
 
 /// The number of states in which examples are looked for.
-const MAX_STATES: u64 = 20_000;
+const MAX_EXPLORED_STATES: u64 = 20_000;
 
 /// A case that reaches what no case reaches.
 #[derive(Debug, Clone)]
@@ -48,10 +48,15 @@ pub struct CaseSuggestions {
 }
 
 /// Cases for these gaps.
-pub fn suggest_cases(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &CaseDriver) -> CaseSuggestions {
+pub fn suggest_cases_for_gaps(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &CaseDriver) -> CaseSuggestions {
     let plan = &sound.ensemble.plan;
     let goals: BTreeSet<ExplorationGoal> = gaps.iter().map(|gap| gap.goal).collect();
-    let examples = find_examples(plan, &goals, ExplorationBudget::with_max_states(MAX_STATES), &|| true);
+    let examples = find_goal_examples(
+        plan,
+        &goals,
+        ExplorationBudget::with_max_states(MAX_EXPLORED_STATES),
+        &|| true,
+    );
     let mut suggested = CaseSuggestions::default();
     let mut reached = ReachedParts::default();
     let mut names: Vec<Arc<str>> = sound.file.cases.iter().map(|case| case.name.clone()).collect();
@@ -63,16 +68,16 @@ pub fn suggest_cases(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &C
             .iter()
             .find(|(goal, _)| *goal == gap.goal)
             .and_then(|(_, end)| end.as_ref());
-        let name = unique_case_name(&format_goal(plan, gap.goal), &names);
+        let name = make_unique_name(&name_for_goal(plan, gap.goal), &names);
         let suggestion = end.and_then(|end| {
-            let mut cases = DemandPreference::BOTH
+            let mut cases = ConflictPreference::BOTH
                 .into_iter()
-                .filter_map(|prefer| build_example_case(plan, end, name.clone(), prefer));
-            cases.find_map(|case| verify_case(sound, case, gap.goal, driver))
+                .filter_map(|prefer| build_case_from_path(plan, end, name.clone(), prefer));
+            cases.find_map(|case| run_suggested_case(sound, case, gap.goal, driver))
         });
         match suggestion {
             Some((case, own)) => {
-                reached.merge(&own);
+                reached.add_reached(&own);
                 names.push(case.name.clone());
                 suggested.cases.push(SuggestedCase { case });
             }
@@ -84,7 +89,7 @@ pub fn suggest_cases(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &C
 }
 
 /// Renders the conversation of the case.
-fn format_goal(plan: &Plan, goal: ExplorationGoal) -> String {
+fn name_for_goal(plan: &Plan, goal: ExplorationGoal) -> String {
     let edge = |id, position| plan.incoming_edges(id).map(|(_, edge)| edge).nth(position);
     let from = |id, position| edge(id, position).map_or("", |edge| plan.agent_name(edge.from));
     match goal {
@@ -101,7 +106,7 @@ fn format_goal(plan: &Plan, goal: ExplorationGoal) -> String {
     }
 }
 
-fn unique_case_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
+fn make_unique_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
     let mut name: Arc<str> = told.into();
     let mut number = 2;
     while names.contains(&name) {
@@ -112,7 +117,7 @@ fn unique_case_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
 }
 
 /// Returns the case with what happens in it as its expectation, and what it reaches.
-fn verify_case(
+fn run_suggested_case(
     sound: CheckedSuite<'_>,
     mut case: TestCase,
     goal: ExplorationGoal,
@@ -128,19 +133,19 @@ fn verify_case(
             recorded: &[None],
             ..sound
         };
-        let case_result = driver.run_case(alone, 0);
+        let case_result = driver.run_and_judge_case(alone, 0);
         case_result.conversation.filter(|_| case_result.failures.is_empty())
     };
     let conversation = run(&case)?;
     let mut reached = ReachedParts::default();
-    reached.add(&sound.ensemble.plan, &conversation.records);
+    reached.add_conversation(&sound.ensemble.plan, &conversation.records);
     let reason = conversation.state.run_end()?.completion_reason;
     case.expect = CaseExpectations {
         outcomes: ensemble_language::cases::OUTCOMES
             .into_iter()
             .filter(|outcome| *outcome == reason.as_str())
             .collect(),
-        turns: Some(agents_by_turn(&conversation.records)),
+        turns: Some(list_agents_by_turn(&conversation.records)),
         ..CaseExpectations::default()
     };
     (reached.has_reached(goal) && run(&case).is_some()).then_some((case, reached))
@@ -149,25 +154,30 @@ fn verify_case(
 /// The choice between two demands for the same value. Exploration may ask again for a value that has not changed, and then
 /// assume another answer than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DemandPreference {
+enum ConflictPreference {
     First,
     Last,
 }
 
-impl DemandPreference {
+impl ConflictPreference {
     const BOTH: [Self; 2] = [Self::First, Self::Last];
 }
 
 /// Returns the example as a case; `None`: it contains something for which there is no stub.
-fn build_example_case(plan: &Plan, end: &PossibleEnd, name: Arc<str>, prefer: DemandPreference) -> Option<TestCase> {
-    let mut example = ExampleCase {
+fn build_case_from_path(
+    plan: &Plan,
+    end: &PossibleEnd,
+    name: Arc<str>,
+    prefer: ConflictPreference,
+) -> Option<TestCase> {
+    let mut example = ExampleCaseBuilder {
         plan,
         prefer,
         latest: HashMap::new(),
         demands: HashMap::new(),
         executions: HashMap::new(),
         input: None,
-        inputs: needed_inputs(plan),
+        inputs: examples_of_required_inputs(plan),
     };
     for step in &end.path {
         for assumed in &step.assumed {
@@ -176,18 +186,18 @@ fn build_example_case(plan: &Plan, end: &PossibleEnd, name: Arc<str>, prefer: De
                     ClaimSite::Dependency { dependency, .. } => Some(dependency),
                     ClaimSite::Success => None,
                 };
-                example.add_demand(dependency, demand);
+                example.add_value_demand(dependency, demand);
             }
         }
         for ran in &step.runs {
-            example.add_execution(ran)?;
+            example.add_explored_execution(ran)?;
         }
     }
     Some(example.into_case(name))
 }
 
 /// Inputs that a run must be given.
-fn needed_inputs(plan: &Plan) -> JsonMap {
+fn examples_of_required_inputs(plan: &Plan) -> JsonMap {
     let inputs = plan.ensemble().inputs.iter().flatten();
     let needed = inputs.filter(|input| input.default_value().is_none());
     needed
@@ -196,22 +206,22 @@ fn needed_inputs(plan: &Plan) -> JsonMap {
 }
 
 /// An agent, and which of its executions.
-type Executed = (Arc<str>, u32);
+type ExecutedAgent = (Arc<str>, u32);
 
-struct ExampleCase<'p> {
+struct ExampleCaseBuilder<'p> {
     plan: &'p Plan,
-    prefer: DemandPreference,
+    prefer: ConflictPreference,
     /// The latest execution of each agent that succeeded.
     latest: HashMap<Arc<str>, u32>,
-    demands: HashMap<Executed, Vec<ValueRequirement>>,
+    demands: HashMap<ExecutedAgent, Vec<ValueRequirement>>,
     executions: HashMap<Arc<str>, Vec<ExploredExecution>>,
     input: Option<Value>,
     inputs: JsonMap,
 }
 
-impl ExampleCase<'_> {
+impl ExampleCaseBuilder<'_> {
     /// Notes what a value should be that is read now.
-    fn add_demand(&mut self, dependency: Option<&Arc<str>>, mut demand: ValueRequirement) {
+    fn add_value_demand(&mut self, dependency: Option<&Arc<str>>, mut demand: ValueRequirement) {
         let agent = match demand.variable {
             ExampleVariable::Output => dependency.cloned(),
             ExampleVariable::Outputs | ExampleVariable::Context => {
@@ -232,11 +242,11 @@ impl ExampleCase<'_> {
             }
             ExampleVariable::Input => {
                 let mut input = Value::Null;
-                fulfill_demand(&mut input, &[], &demand.kind, Some(&json!({"type": "string"})));
+                satisfy_required_value(&mut input, &[], &demand.kind, Some(&json!({"type": "string"})));
                 self.input = Some(input);
                 return;
             }
-            ExampleVariable::Inputs => return self.add_input_demand(&demand),
+            ExampleVariable::Inputs => return self.satisfy_input_demand(&demand),
         };
         let Some(agent) = agent else { return };
         if let Some(execution) = self.latest.get(&agent) {
@@ -244,27 +254,27 @@ impl ExampleCase<'_> {
             let earlier_demand = demands.iter_mut().find(|known| known.path == demand.path);
             match (earlier_demand, self.prefer) {
                 (None, _) => demands.push(demand),
-                (Some(earlier_demand), DemandPreference::Last) => *earlier_demand = demand,
-                (Some(_), DemandPreference::First) => {}
+                (Some(earlier_demand), ConflictPreference::Last) => *earlier_demand = demand,
+                (Some(_), ConflictPreference::First) => {}
             }
         }
     }
 
-    fn add_input_demand(&mut self, demand: &ValueRequirement) {
+    fn satisfy_input_demand(&mut self, demand: &ValueRequirement) {
         let input = demand
             .path
             .first()
             .and_then(|name| self.plan.ensemble().find_input(name));
         let schema = input.map(|input| json!({"properties": {&*input.name: input.schema}}));
         let mut inputs = Value::Object(std::mem::take(&mut self.inputs));
-        fulfill_demand(&mut inputs, &demand.path, &demand.kind, schema.as_ref());
+        satisfy_required_value(&mut inputs, &demand.path, &demand.kind, schema.as_ref());
         if let Value::Object(inputs) = inputs {
             self.inputs = inputs;
         }
     }
 
     /// Notes an execution. `None`: there is no stub for it.
-    fn add_execution(&mut self, ran: &ExploredExecution) -> Option<()> {
+    fn add_explored_execution(&mut self, ran: &ExploredExecution) -> Option<()> {
         let agent = self.plan.agent(self.plan.find_agent_id(&ran.agent)?);
         let is_question = matches!(agent.kind, AgentKind::Input(_));
         if is_question && ran.spent_budget.is_some() {
@@ -273,7 +283,7 @@ impl ExampleCase<'_> {
         if let Some(ForEachItems::Expression(text)) = agent.for_each.as_ref().map(|each| &each.items) {
             let (of, path) = ValueExpression::parse_example_path(text)?;
             let kind = RequiredValue::Is(json!(["one"]));
-            self.add_demand(
+            self.add_value_demand(
                 Some(&ran.agent),
                 ValueRequirement {
                     variable: of,
@@ -301,18 +311,20 @@ impl ExampleCase<'_> {
             {
                 let answered = ran.iter().filter(|ran| ran.result == ExecutionResult::Succeeded);
                 let input_answers: Vec<Value> = answered
-                    .map(|ran| self.answer_for_execution(agent, ran, &input.choices))
+                    .map(|ran| self.build_answer(agent, ran, &input.choices))
                     .collect();
                 if !input_answers.is_empty() {
                     answers.push((
                         agent.name.clone(),
-                        common_value(&input_answers).cloned().unwrap_or(input_answers.into()),
+                        single_distinct_value(&input_answers)
+                            .cloned()
+                            .unwrap_or(input_answers.into()),
                     ));
                 }
                 continue;
             }
-            let each: Vec<StubResult> = ran.iter().map(|ran| self.stub_for_execution(agent, ran)).collect();
-            let stub = common_value(&each).cloned();
+            let each: Vec<StubResult> = ran.iter().map(|ran| self.build_stub(agent, ran)).collect();
+            let stub = single_distinct_value(&each).cloned();
             stubs.push((
                 agent.name.clone(),
                 stub.map_or(AgentStubs::Each(each), AgentStubs::Always),
@@ -334,21 +346,21 @@ impl ExampleCase<'_> {
         }
     }
 
-    fn demands_on_execution(&self, ran: &ExploredExecution) -> &[ValueRequirement] {
+    fn list_demands(&self, ran: &ExploredExecution) -> &[ValueRequirement] {
         self.demands
             .get(&(ran.agent.clone(), ran.execution))
             .map_or(&[], Vec::as_slice)
     }
 
-    fn answer_for_execution(&self, agent: &Agent, ran: &ExploredExecution, choices: &[String]) -> Value {
+    fn build_answer(&self, agent: &Agent, ran: &ExploredExecution, choices: &[String]) -> Value {
         let mut output = json!({"response": choices.first().map_or("yes", String::as_str)});
         let spoken = match choices {
             [] => json!({"properties": {"response": {"type": "string"}}}),
             choices => json!({"properties": {"response": {"enum": choices}}}),
         };
-        for demand in self.demands_on_execution(ran) {
+        for demand in self.list_demands(ran) {
             let schema = agent.output_schema.as_ref().unwrap_or(&spoken);
-            fulfill_demand(&mut output, &demand.path, &demand.kind, Some(schema));
+            satisfy_required_value(&mut output, &demand.path, &demand.kind, Some(schema));
         }
         match output.as_object() {
             Some(map) if map.len() == 1 => map.values().next().cloned().unwrap_or(output),
@@ -356,15 +368,15 @@ impl ExampleCase<'_> {
         }
     }
 
-    fn stub_for_execution(&self, agent: &Agent, ran: &ExploredExecution) -> StubResult {
+    fn build_stub(&self, agent: &Agent, ran: &ExploredExecution) -> StubResult {
         let gives = match (ran.result, &agent.kind) {
             (ExecutionResult::Succeeded, AgentKind::Input(input)) => {
-                match self.answer_for_execution(agent, ran, &input.choices) {
+                match self.build_answer(agent, ran, &input.choices) {
                     Value::String(text) => StubOutput::Text(text),
                     answer => StubOutput::Json(answer),
                 }
             }
-            (ExecutionResult::Succeeded, _) => self.output_for_execution(agent, ran),
+            (ExecutionResult::Succeeded, _) => self.build_output(agent, ran),
             (_, AgentKind::Input(_)) => {
                 StubOutput::Fail(ExecutionFailure::new(FailureKind::Timeout, "no answer in time"))
             }
@@ -381,8 +393,8 @@ impl ExampleCase<'_> {
         }
     }
 
-    fn output_for_execution(&self, agent: &Agent, ran: &ExploredExecution) -> StubOutput {
-        let demands = self.demands_on_execution(ran);
+    fn build_output(&self, agent: &Agent, ran: &ExploredExecution) -> StubOutput {
+        let demands = self.list_demands(ran);
         if demands.is_empty() && agent.output_schema.is_none() && ran.requests.is_none() {
             return StubOutput::Text(format!("from {}", agent.name));
         }
@@ -393,7 +405,7 @@ impl ExampleCase<'_> {
         for demand in demands {
             let default_schema = json!({"properties": {"response": {"type": "string"}}});
             let schema = agent.output_schema.as_ref().unwrap_or(&default_schema);
-            fulfill_demand(&mut output, &demand.path, &demand.kind, Some(schema));
+            satisfy_required_value(&mut output, &demand.path, &demand.kind, Some(schema));
         }
         if let (Some(target), Value::Object(output)) = (&ran.requests, &mut output) {
             output.insert("agent_requests".to_owned(), json!([{"target_agent": target}]));
@@ -407,13 +419,13 @@ impl ExampleCase<'_> {
 }
 
 /// Returns the first of them, if all are the same.
-fn common_value<T: PartialEq>(all: &[T]) -> Option<&T> {
+fn single_distinct_value<T: PartialEq>(all: &[T]) -> Option<&T> {
     let first = all.first()?;
     all.iter().all(|one| one == first).then_some(first)
 }
 
 /// Returns the case as an item of `cases`, each line after `indent` spaces.
-pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
+pub fn render_case_as_yaml(case: &TestCase, indent: usize) -> String {
     let margin = " ".repeat(indent);
     let mut text = format!("{margin}- name: {}\n", spell_string(&case.name, SpellingContext::Block));
     let mut line = |text_: String| text.push_str(&format!("{margin}  {text_}\n"));

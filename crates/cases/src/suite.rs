@@ -14,8 +14,8 @@ use ensemble_project::prepare::{PreparedEnsemble, ensemble_folder, prepare_neste
 use ensemble_project::{Project, ProjectError};
 use ensemble_runs::Runs;
 
-use crate::check::check_cases;
-use crate::recorded_case::{RecordedCase, load_recorded_case};
+use crate::check::check_test_cases;
+use crate::recorded_case::{RecordedCaseRun, load_recorded_run};
 
 /// A test file.
 pub struct TestSuite {
@@ -25,7 +25,7 @@ pub struct TestSuite {
     /// Whether the ensemble has errors, as every case expects.
     is_refused: bool,
     /// For each case, its recorded run.
-    recorded: Vec<Option<Arc<RecordedCase>>>,
+    recorded: Vec<Option<Arc<RecordedCaseRun>>>,
     /// All findings, in the order of the text.
     pub findings: Vec<Diagnostic>,
 }
@@ -38,12 +38,12 @@ pub struct CheckedSuite<'s> {
     /// The ensemble.
     pub ensemble: &'s Arc<PreparedEnsemble>,
     /// For each case, its recorded run.
-    pub recorded: &'s [Option<Arc<RecordedCase>>],
+    pub recorded: &'s [Option<Arc<RecordedCaseRun>>],
 }
 
 impl TestSuite {
     /// Reads a test file that stands at `path`.
-    pub fn load(source: &SourceText, path: &Path, runs: &Runs) -> Self {
+    pub fn load_and_check(source: &SourceText, path: &Path, runs: &Runs) -> Self {
         let loaded = loader::load_test_file(source);
         let mut suite = Self {
             ensemble: None,
@@ -54,9 +54,9 @@ impl TestSuite {
         };
         let mut findings = Vec::new();
         if let Some(file) = &suite.loaded.file {
-            match prepare_ensemble(file, path, runs.project()) {
+            match prepare_tested_ensemble(file, path, runs.project()) {
                 Ok(ensemble) => {
-                    findings = check_cases(file, ensemble.plan.ensemble());
+                    findings = check_test_cases(file, ensemble.plan.ensemble());
                     suite.ensemble = Some(Arc::new(ensemble));
                 }
                 Err(error) if error.has_errors && file.cases.iter().all(|case| case.expect.expects_refusal()) => {
@@ -64,7 +64,7 @@ impl TestSuite {
                 }
                 Err(error) => findings.push(error.finding),
             }
-            suite.recorded = load_recorded_cases(file, &ensemble_folder(path, runs.project()), runs, &mut findings);
+            suite.recorded = load_recorded_runs(file, &ensemble_folder(path, runs.project()), runs, &mut findings);
         }
         suite.findings = suite.loaded.diagnostics_with(&findings);
         suite
@@ -76,7 +76,7 @@ impl TestSuite {
     }
 
     /// Returns the file, if it has no errors.
-    pub fn sound_suite(&self) -> Option<CheckedSuite<'_>> {
+    pub fn checked_suite(&self) -> Option<CheckedSuite<'_>> {
         let is_sound = self
             .findings
             .iter()
@@ -89,7 +89,7 @@ impl TestSuite {
     }
 
     /// Returns the cases of an ensemble that is refused, as they expect. Returns `None` if the file has errors.
-    pub fn refused_cases(&self) -> Option<&TestFile> {
+    pub fn cases_of_refused_ensemble(&self) -> Option<&TestFile> {
         let file = self.loaded.file.as_ref().filter(|_| self.is_refused)?;
         let mut findings = self.findings.iter();
         findings
@@ -98,12 +98,12 @@ impl TestSuite {
     }
 
     /// Returns the text as it was loaded.
-    pub fn loaded_cases(&self) -> &TestFileLoadResult {
+    pub fn load_result(&self) -> &TestFileLoadResult {
         &self.loaded
     }
 
     /// Returns the bytes of a place.
-    pub fn find_span(&self, at: &RouteLocation) -> Span {
+    pub fn resolve_location(&self, at: &RouteLocation) -> Span {
         let document = self.loaded.document.as_ref();
         document.map_or_else(Span::default, |document| document.resolve_span(at))
     }
@@ -117,7 +117,7 @@ struct UntestableEnsemble {
 }
 
 /// Returns the ensemble that the file tests.
-fn prepare_ensemble(
+fn prepare_tested_ensemble(
     file: &TestFile,
     path: &Path,
     project: &Project,
@@ -145,12 +145,12 @@ fn prepare_ensemble(
 }
 
 /// Returns the recorded runs of the cases.
-fn load_recorded_cases(
+fn load_recorded_runs(
     file: &TestFile,
     folder: &Path,
     runs: &Runs,
     findings: &mut Vec<Finding>,
-) -> Vec<Option<Arc<RecordedCase>>> {
+) -> Vec<Option<Arc<RecordedCaseRun>>> {
     let mut recorded = Vec::new();
     for (at, case) in file.cases.iter().enumerate() {
         let Some(from) = &case.from else {
@@ -159,7 +159,7 @@ fn load_recorded_cases(
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let loaded = match runtime {
-            Ok(runtime) => runtime.block_on(load_recorded_case(runs, folder, from)),
+            Ok(runtime) => runtime.block_on(load_recorded_run(runs, folder, from)),
             Err(error) => Err(error.to_string()),
         };
         if let Err(reason) = &loaded {

@@ -14,7 +14,7 @@ pub(crate) fn find_unused_part_stubs(at: usize, case: &TestCase, state: &Convers
     let answers = case.answers.iter().map(|(name, _)| ("answers", name));
     let named = stubs.chain(answers).filter_map(|(key, name)| {
         let address: RequestAddress = name.parse().ok()?;
-        let existing = list_other_parts(address.segments().first()?, state)?;
+        let existing = list_parts_if_missing(address.segments().first()?, state)?;
         let place = case_route(at).with_key(key).with_key(name.as_ref()).into_key_location();
         Some(UnmetExpectation {
             help: Some("name a part that exists, or remove the entry".to_owned()),
@@ -30,7 +30,7 @@ pub(crate) fn find_unused_part_stubs(at: usize, case: &TestCase, state: &Convers
 }
 
 /// Returns the keys of the parts of the agent, if it succeeded and none of its executions had the part of the segment.
-fn list_other_parts(segment: &AddressSegment, state: &ConversationState) -> Option<Vec<String>> {
+fn list_parts_if_missing(segment: &AddressSegment, state: &ConversationState) -> Option<Vec<String>> {
     let key = segment.part.as_deref()?;
     let executions = state.list_executions();
     let outputs = executions.filter(|entry| entry.agent_name == segment.agent && entry.failure.is_none());

@@ -18,7 +18,7 @@ use crate::runner::BoxFuture;
 use crate::secrets::RedactionError;
 
 /// Version of the journal's format, in the first record of every journal. No other version is read.
-pub const FORMAT: u32 = 1;
+pub const JOURNAL_FORMAT: u32 = 1;
 
 /// Receives the events of one run before they are applied to the state.
 pub trait RunLog: Send {
@@ -99,7 +99,7 @@ pub enum CommitError {
     },
     /// A replay cannot continue reading its record.
     #[error(transparent)]
-    Record(#[from] ReadError),
+    Record(#[from] LogReadError),
     /// The event may not follow in the present state, so it was not appended.
     #[error(transparent)]
     Illegal(#[from] IllegalRecord),
@@ -113,7 +113,7 @@ pub enum CommitError {
 
 /// The reason why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum LogReadError {
     /// The store reported an error.
     #[error("cannot read {place}: {source}")]
     Unavailable {
@@ -139,7 +139,7 @@ pub enum ReadError {
         place: String,
     },
     /// The log has another format.
-    #[error("{place}: journal format {format} is not supported; this program reads format {FORMAT}")]
+    #[error("{place}: journal format {format} is not supported; this program reads format {JOURNAL_FORMAT}")]
     Format {
         /// The log.
         place: String,
@@ -170,7 +170,7 @@ pub enum ReplayDecision {
 
 impl ReplayDecision {
     /// Returns the agents that run; none if the run ends.
-    pub fn list_agents(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub fn list_started_agents(&self) -> impl Iterator<Item = &Arc<str>> {
         let agents = match self {
             Self::Turn(agents) => Some(agents),
             Self::End(_) => None,

@@ -47,16 +47,16 @@ pub struct QuestionRequest {
 
 impl QuestionRequest {
     /// Returns the default as a form shows it: with its hidden characters spelt out.
-    pub fn shown_default(&self) -> Option<String> {
+    pub fn escaped_default(&self) -> Option<String> {
         self.default.as_deref().map(escape_hidden_lines)
     }
 
     /// Returns the default or the choice that a form showed with this text, or the text itself if the form showed neither.
-    pub fn find_shown_answer<'a>(&'a self, shown: &'a str) -> &'a str {
+    pub fn unescape_answer<'a>(&'a self, shown: &'a str) -> &'a str {
         let default = self.default.as_deref();
         default
             .filter(|default| escape_hidden_lines(default) == shown)
-            .unwrap_or_else(|| self.request.find_shown_choice(shown))
+            .unwrap_or_else(|| self.request.unescape_choice(shown))
     }
 }
 
@@ -113,7 +113,7 @@ pub enum OperatorRequest {
 
 impl OperatorRequest {
     /// Returns the request with its identity.
-    pub fn request(&self) -> &PendingRequest {
+    pub fn pending_request(&self) -> &PendingRequest {
         match self {
             Self::Question(question) => &question.request,
             Self::Permission(permission) => &permission.request,
@@ -134,7 +134,7 @@ impl OperatorRequest {
     }
 
     /// Returns whether the answer is empty and means the default.
-    pub fn is_default(&self, answer: &RequestAnswer) -> bool {
+    pub fn is_empty_answer_for_default(&self, answer: &RequestAnswer) -> bool {
         matches!(answer, RequestAnswer::Text(text) if text.trim().is_empty()) && self.has_default()
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::conversation::{ExecutionFinished, PartEnded, RunInterruption};
+use crate::conversation::{ExecutionFinished, PartAttemptEnded, RunInterruption};
 use crate::request::{AnswerRecord, PendingRequest, RequestOrigin};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Thread, ThreadIteration};
@@ -25,20 +25,20 @@ use ensemble_language::data::{
 };
 use ensemble_language::execution_history::ExecutionHistory;
 
-pub use ledger::{AttemptLedger, LedgerEntries, NestedLedger, StoppedWork};
-pub use parts::{ExecutionPart, PartsInput};
-pub use records::{CallNumbers, ExecutionRecords, LogSender, PendingEvent};
+pub use ledger::{AttemptLedger, LedgerEntries, NestedLedger, UnrecordedWork};
+pub use parts::{ExecutionPart, PartedExecutionInput};
+pub use records::{CallPosition, ExecutionRecorder, LogSender, UncommittedEvent};
 
 /// A boxed future, for traits that are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The number of bytes of stderr that are kept for an execution, from its end.
-pub const STDERR_KEPT: usize = 64 << 10;
+pub const MAX_KEPT_STDERR: usize = 64 << 10;
 
 /// Performs the executions of one agent.
 pub trait Runner: Send + Sync {
     /// Performs one attempt. The caller enforces timeouts by dropping the future.
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome>;
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd>;
 }
 
 /// Returns the failure of an execution that had not ended when the time limit of its turn was reached.
@@ -116,23 +116,23 @@ pub struct ExecutionInput {
     /// The part that is performed; `None`: the whole execution.
     pub part: Option<Arc<ExecutionPart>>,
     /// For a whole execution of an agent with `for_each`: what its parts have from the run.
-    pub parts: Option<Box<PartsInput>>,
+    pub parts: Option<Box<PartedExecutionInput>>,
     /// Records what happens inside the execution, and has what was recorded of it before this attempt.
-    pub records: ExecutionRecords,
+    pub records: ExecutionRecorder,
 }
 
 impl ExecutionInput {
     /// Returns the latest outputs of the agents that it depends on, whatever their latest executions came to.
-    pub fn script_dependencies(&self) -> &[(Arc<str>, Arc<Value>)] {
+    pub fn latest_success_outputs(&self) -> &[(Arc<str>, Arc<Value>)] {
         self.latest_outputs.as_deref().unwrap_or(&self.dependencies)
     }
 
     /// Returns the first attempt of this execution of an agent, without outputs of other agents.
-    pub fn first_attempt(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
+    pub fn first_attempt_without_outputs(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
         let agent_name = agent_name.into();
         Self {
             run_id: "run".into(),
-            origin: RequestOrigin::default().with_agent(agent_name.clone(), 0, execution),
+            origin: RequestOrigin::default().append_agent(agent_name.clone(), 0, execution),
             agent_name,
             execution,
             attempt: 1,
@@ -160,14 +160,14 @@ impl ExecutionInput {
             stopwatch: Stopwatch::default(),
             part: None,
             parts: None,
-            records: ExecutionRecords::default(),
+            records: ExecutionRecorder::default(),
         }
     }
 }
 
 /// The outcome of an attempt.
 #[derive(Debug, Clone)]
-pub enum AttemptOutcome {
+pub enum AttemptEnd {
     /// The attempt ended.
     Finished(AttemptResult),
     /// A record contains the end of the execution, after all its attempts.
@@ -193,7 +193,7 @@ pub struct AttemptResult {
     pub answer: Option<Box<AnswerRecord>>,
     /// The parts of a recorded execution, which are written before its end. A runner that performs parts records each
     /// when it ends, and leaves this empty.
-    pub parts: Vec<Arc<PartEnded>>,
+    pub parts: Vec<Arc<PartAttemptEnded>>,
 }
 
 impl AttemptResult {
@@ -221,16 +221,16 @@ impl AttemptResult {
 
     /// Returns the same result without the exchange between agent and model, except for the reason why the model stopped.
     #[must_use]
-    pub fn without_exchange(self) -> Self {
+    pub fn without_iterations(self) -> Self {
         let last = self.exchange.last().and_then(ThreadIteration::stop_reason);
         Self {
-            exchange: last.map(ThreadIteration::with_stop_reason).into_iter().collect(),
+            exchange: last.map(ThreadIteration::only_stop_reason).into_iter().collect(),
             ..self
         }
     }
 }
 
-impl AttemptOutcome {
+impl AttemptEnd {
     /// Returns an attempt that succeeded with this output, without usage.
     pub fn from_output(output: JsonMap) -> Self {
         Self::Finished(AttemptResult::from_result(Ok(output)))

@@ -65,18 +65,18 @@ impl Stopwatch {
 
     /// Returns a new stopwatch inside this one. When it, or a stopwatch inside it, is paused, this one is paused too.
     #[must_use]
-    pub fn child(&self) -> Self {
+    pub fn nested_stopwatch(&self) -> Self {
         Self::new(Some(self.clone()))
     }
 
     /// Pauses this stopwatch and those that contain it until the result is dropped.
-    pub fn pause(&self) -> PauseGuard {
+    pub fn pause_with_outer_stopwatches(&self) -> PauseGuard {
         self.begin_pause();
         PauseGuard(Some(self.clone()))
     }
 
     /// Pauses the stopwatches that contain this one until the result is dropped.
-    pub fn pause_parents(&self) -> PauseGuard {
+    pub fn pause_outer_stopwatches(&self) -> PauseGuard {
         let outer = self.0.outer.clone();
         if let Some(outer) = &outer {
             outer.begin_pause();
@@ -90,12 +90,12 @@ impl Stopwatch {
     }
 
     /// Returns the time since the start of the stopwatch, with the time of pauses.
-    pub fn since_start(&self) -> Duration {
+    pub fn elapsed_with_pauses(&self) -> Duration {
         self.lock().started_at.elapsed()
     }
 
     /// Returns when the measured time has reached `limit`; never without a limit.
-    pub async fn wait_until(&self, limit: Option<Duration>) {
+    pub async fn wait_for_elapsed_time(&self, limit: Option<Duration>) {
         let Some(limit) = limit else {
             return std::future::pending().await;
         };
@@ -137,7 +137,7 @@ impl Stopwatch {
         tokio::select! {
             biased;
             result = future => Ok(result),
-            () = self.wait_until(limit) => Err(TimeoutError),
+            () = self.wait_for_elapsed_time(limit) => Err(TimeoutError),
         }
     }
 
@@ -199,8 +199,8 @@ mod tests {
     async fn time_counts_unless_a_question_is_open() {
         let watch = Stopwatch::default();
         tokio::time::sleep(SECOND).await;
-        let standing = watch.pause();
-        let second_question = watch.pause();
+        let standing = watch.pause_with_outer_stopwatches();
+        let second_question = watch.pause_with_outer_stopwatches();
         tokio::time::sleep(10 * SECOND).await;
         drop(standing);
         tokio::time::sleep(10 * SECOND).await;
@@ -213,15 +213,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_question_inside_stops_what_is_around_it() {
         let run = Stopwatch::default();
-        let (asking, beside) = (run.child(), run.child());
-        let standing = asking.pause();
+        let (asking, beside) = (run.nested_stopwatch(), run.nested_stopwatch());
+        let standing = asking.pause_with_outer_stopwatches();
         tokio::time::sleep(5 * SECOND).await;
         drop(standing);
         assert_eq!(
             [run.elapsed_time(), asking.elapsed_time(), beside.elapsed_time()],
             [Duration::ZERO, Duration::ZERO, 5 * SECOND]
         );
-        let standing = asking.pause_parents();
+        let standing = asking.pause_outer_stopwatches();
         tokio::time::sleep(5 * SECOND).await;
         drop(standing);
         assert_eq!(
@@ -235,9 +235,9 @@ mod tests {
         let watch = Stopwatch::default();
         let begun = Instant::now();
         let limit = watch.clone();
-        let reached = tokio::spawn(async move { limit.wait_until(Some(3 * SECOND)).await });
+        let reached = tokio::spawn(async move { limit.wait_for_elapsed_time(Some(3 * SECOND)).await });
         tokio::time::sleep(2 * SECOND).await;
-        let standing = watch.pause();
+        let standing = watch.pause_with_outer_stopwatches();
         tokio::time::sleep(100 * SECOND).await;
         assert!(!reached.is_finished());
         drop(standing);

@@ -9,21 +9,21 @@ use super::report::{ClaimSite, ExecutionResult, StepReport};
 use ensemble_language::condition::ConditionClaim;
 
 /// The number of the option taken at each choice; 0 is the default option.
-pub(super) type Row = Box<[u16]>;
+pub(super) type OptionRow = Box<[u16]>;
 
 /// The choices of one step: first the prescribed ones, then the default option for all others.
 #[derive(Debug)]
 pub(super) struct StepChoices {
     chosen: RefCell<ChosenOptions>,
     /// What steps of parts of the ensemble have chosen, to be chosen again.
-    from_steps: Option<PrescribedChoices>,
+    from_steps: Option<PartStepChoices>,
     everyone_waits: Cell<bool>,
     reached_goals: RefCell<Vec<ExplorationGoal>>,
 }
 
 /// The choices of steps, by what they decide.
 #[derive(Debug)]
-struct PrescribedChoices {
+struct PartStepChoices {
     /// By the expression and the text of the claim.
     answers: HashMap<(ClaimSite, Arc<str>), bool>,
     results: HashMap<Arc<str>, ExecutionResult>,
@@ -31,14 +31,14 @@ struct PrescribedChoices {
 
 #[derive(Debug)]
 struct ChosenOptions {
-    prescribed: Row,
+    prescribed: OptionRow,
     /// The option that was taken, and the number of options.
     options: Vec<(u16, u16)>,
 }
 
 impl StepChoices {
     /// Starts with these prescribed options.
-    pub(super) fn from_prescribed(prescribed: Row) -> Self {
+    pub(super) fn from_prescribed(prescribed: OptionRow) -> Self {
         Self {
             chosen: RefCell::new(ChosenOptions {
                 prescribed,
@@ -51,22 +51,22 @@ impl StepChoices {
     }
 
     /// Chooses what these steps of parts have chosen.
-    pub(super) fn from_steps<'s>(steps: impl Iterator<Item = &'s StepReport> + Clone) -> Self {
+    pub(super) fn from_part_steps<'s>(steps: impl Iterator<Item = &'s StepReport> + Clone) -> Self {
         let answers = steps.clone().flat_map(|told| &told.assumed);
         let answers = answers.map(|one| ((one.site.clone(), one.claim.clone()), one.answer));
         let results = steps.flat_map(|told| &told.runs);
-        let prescribed_choices = PrescribedChoices {
+        let prescribed_choices = PartStepChoices {
             answers: answers.collect(),
             results: results.map(|ran| (ran.agent.clone(), ran.result)).collect(),
         };
         Self {
             from_steps: Some(prescribed_choices),
-            ..Self::from_prescribed(Row::default())
+            ..Self::from_prescribed(OptionRow::default())
         }
     }
 
     /// Chooses the result of a claim, which this expression contains.
-    pub(super) fn choose_answer(&self, site: &ClaimSite, claim: &ConditionClaim) -> bool {
+    pub(super) fn choose_claim_result(&self, site: &ClaimSite, claim: &ConditionClaim) -> bool {
         match &self.from_steps {
             Some(prescribed_choices) => {
                 let key = (site.clone(), claim.text.clone());
@@ -78,7 +78,7 @@ impl StepChoices {
     }
 
     /// Chooses one of the possible results of an execution of the agent.
-    pub(super) fn choose_result(&self, agent: &str, possible: &[ExecutionResult]) -> ExecutionResult {
+    pub(super) fn choose_execution_result(&self, agent: &str, possible: &[ExecutionResult]) -> ExecutionResult {
         let prescribed_result = self
             .from_steps
             .as_ref()
@@ -92,12 +92,12 @@ impl StepChoices {
     }
 
     /// Notes that every ready agent would have waited for another one.
-    pub(super) fn note_that_everyone_waits(&self) {
+    pub(super) fn on_all_agents_waiting(&self) {
         self.everyone_waits.set(true);
     }
 
     /// Returns whether every ready agent would have waited for another one in this step.
-    pub(super) fn has_everyone_waited(&self) -> bool {
+    pub(super) fn have_all_agents_waited(&self) -> bool {
         self.everyone_waits.get()
     }
 
@@ -107,7 +107,7 @@ impl StepChoices {
     }
 
     /// Returns the goals that the step has reached.
-    pub(super) fn reached_goals(&self) -> Vec<ExplorationGoal> {
+    pub(super) fn take_reached_goals(&self) -> Vec<ExplorationGoal> {
         self.reached_goals.take()
     }
 
@@ -121,18 +121,18 @@ impl StepChoices {
     }
 
     /// Returns all options that were taken. With these options prescribed, the same step is repeated.
-    pub(super) fn taken_options(&self) -> Row {
+    pub(super) fn taken_options(&self) -> OptionRow {
         self.chosen.borrow().options.iter().map(|(option, _)| *option).collect()
     }
 }
 
 /// Iterates over all sequences of choices of a step, in order of the number of deviations from the default options.
 #[derive(Debug)]
-pub(super) struct ChoiceRows {
-    pending: VecDeque<Row>,
+pub(super) struct ChoiceSequences {
+    pending: VecDeque<OptionRow>,
 }
 
-impl ChoiceRows {
+impl ChoiceSequences {
     /// Starts with the default options.
     pub(super) fn new() -> Self {
         Self {
@@ -146,7 +146,7 @@ impl ChoiceRows {
     }
 
     /// Reports a sequence as tried. Other options after its prescribed part are added to the sequences to try.
-    pub(super) fn mark_tried(&mut self, choices: &StepChoices) {
+    pub(super) fn queue_alternatives(&mut self, choices: &StepChoices) {
         let chosen = choices.chosen.borrow();
         for at in chosen.prescribed.len()..chosen.options.len() {
             for other_option in 1..chosen.options[at].1 {

@@ -18,7 +18,7 @@ pub enum ExplorationGoal {
 
 impl ExplorationGoal {
     /// Returns the same goal of another agent.
-    pub(super) fn with_agent(self, other: impl Fn(AgentId) -> AgentId) -> Self {
+    pub(super) fn with_mapped_agent(self, other: impl Fn(AgentId) -> AgentId) -> Self {
         match self {
             Self::Execution(id) => Self::Execution(other(id)),
             Self::Start(id, position) => Self::Start(other(id), position),

@@ -41,9 +41,9 @@ use ensemble_language::ensemble::{AcpAgent, AcpToolKind, Agent, AgentKind, Ensem
 use ensemble_language::plan::{CompiledResult, Plan};
 
 pub use equivalence::have_same_conversations;
-pub use examples::find_examples;
+pub use examples::find_goal_examples;
 pub use goal::ExplorationGoal;
-pub use nested_results::{Inside, NestedResults};
+pub use nested_results::{KnownNestedResults, NestedResults};
 use oracle::ExploredPlan;
 pub use report::{AssumedClaim, ClaimSite, ExecutionResult, ExploredExecution, SpentBudget, StepReport};
 
@@ -55,7 +55,7 @@ pub struct ExplorationBudget<'b> {
     /// Whether nobody is there who could answer: a question without a `default` and without `responses` has no answer.
     pub nobody_answers: bool,
     /// What is known of the ensembles inside; without it, an agent that is an ensemble succeeds or fails.
-    pub inside: Option<&'b Inside>,
+    pub inside: Option<&'b KnownNestedResults>,
 }
 
 impl ExplorationBudget<'_> {
@@ -75,7 +75,7 @@ pub const STEPS_PER_STATE: u64 = 16;
 
 /// The highest number of steps tried from one state: first those with the fewest false conditions, failures and
 /// requests.
-pub const STEPS_FROM_ONE_STATE: u64 = 4096;
+pub const MAX_STEPS_FROM_STATE: u64 = 4096;
 
 /// The result of a walk. If the walk was not complete, the highest numbers are those of the conversations that were
 /// examined: they say what can happen, and not what cannot.
@@ -92,7 +92,7 @@ pub struct Exploration {
     /// No conversation has more executions, also if the walk was not complete.
     pub executions_bound: u64,
     /// All agents, in declaration order.
-    pub agents: Vec<AgentSummary>,
+    pub agents: Vec<ExploredAgentSummary>,
     /// The possible ends of conversations, each with a shortest path to it; `completed` first, the most serious last.
     pub ends: Vec<PossibleEnd>,
     /// Whether there are more ends, which differ from these only in the exhausted agents: independent parts multiply them.
@@ -133,7 +133,7 @@ pub enum ExplorationLimit {
 
 /// The possible executions of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentSummary {
+pub struct ExploredAgentSummary {
     /// The agent.
     pub agent: Arc<str>,
     /// The highest number of its executions in a conversation that was examined.
@@ -185,17 +185,22 @@ impl ExplorationCoverage {
 
 /// Enumerates the conversations of a plan.
 pub fn explore_plan(plan: &Arc<Plan>, budget: ExplorationBudget<'_>) -> Exploration {
-    explore_while(plan, budget, &|| true)
+    explore_while_time_remains(plan, budget, &|| true)
 }
 
 /// Enumerates the conversations of a plan as long as there is time, which is asked before every step.
-pub fn explore_while(plan: &Arc<Plan>, budget: ExplorationBudget<'_>, has_time: &dyn Fn() -> bool) -> Exploration {
+pub fn explore_while_time_remains(
+    plan: &Arc<Plan>,
+    budget: ExplorationBudget<'_>,
+    has_time: &dyn Fn() -> bool,
+) -> Exploration {
     let world = ExploredPlan::new(plan.clone(), budget);
     let besides = list_unexplored_outcomes(plan, &world, budget);
-    let parts = parts::split_into_parts(&world);
-    let apart = parts.and_then(|parts| joint_exploration::explore_parts(&world, &parts, budget, has_time, &besides));
+    let parts = parts::split_into_independent_parts(&world);
+    let apart =
+        parts.and_then(|parts| joint_exploration::explore_parts_jointly(&world, &parts, budget, has_time, &besides));
     let mut exploration = apart.unwrap_or_else(|| explore_whole(&world, budget, has_time, besides));
-    bound::add_bounds(plan, &mut exploration);
+    bound::set_proven_bounds(plan, &mut exploration);
     exploration
 }
 
@@ -219,7 +224,7 @@ fn list_unexplored_outcomes(
     let mut besides = Vec::new();
     let mut add = |reason, when: String| besides.push(UnexploredOutcome { reason, when });
     if world
-        .claim_sources()
+        .list_claim_reads()
         .any(|reads: ClaimReads| !reads.reads_only_counts())
     {
         add(
@@ -254,7 +259,7 @@ fn list_unexplored_outcomes(
         let inner = budget.inside.and_then(|inside| inside.get(&agent.name));
         matches!(agent.kind, AgentKind::Ensemble { .. }) && inner.is_none_or(|inner| !inner.waits && !inner.is_whole)
     };
-    let asks = |agent: &Agent| can_wait_for_permission(plan.ensemble(), agent);
+    let asks = |agent: &Agent| can_wait_for_tool_permission(plan.ensemble(), agent);
     let whens = [
         (names(&is_unknown), "a person is asked inside"),
         (names(&asks), "a permission is not given to"),
@@ -266,7 +271,7 @@ fn list_unexplored_outcomes(
 }
 
 /// Returns whether a call of a tool by the agent can wait for a person who permits it.
-fn can_wait_for_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
+fn can_wait_for_tool_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
     let asks = |acp: &AcpAgent| {
         AcpToolKind::ALL
             .iter()

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use super::ExplorationBudget;
 use super::choices::StepChoices;
 use super::goal::ExplorationGoal;
-use super::nested_results::possible_results;
+use super::nested_results::list_possible_results;
 use super::report::{AssumedClaim, ClaimSite, ExecutionResult};
-use ensemble_core::conversation::{ConditionFailure, ConversationState, RunValue, SuccessCheck, has_unseen_result};
+use ensemble_core::conversation::{
+    ConditionFailure, ConversationState, DeclaredRunResult, SuccessCheck, has_unseen_result,
+};
 use ensemble_core::resolver::ConditionEvaluator;
 use ensemble_language::condition::{
     ClaimLogic, ClaimReads, Condition, ConditionClaim, ConditionRead, ConditionSnapshot, EvaluateError,
@@ -25,7 +27,7 @@ use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 pub(super) type ClaimId = u32;
 
 /// The results of claims that are still valid.
-pub(super) type Remembered = BTreeMap<ClaimId, bool>;
+pub(super) type RememberedClaimResults = BTreeMap<ClaimId, bool>;
 
 /// The plan and the claims of its conditions.
 pub(super) struct ExploredPlan {
@@ -50,7 +52,7 @@ struct SplitCondition {
 }
 
 /// The text of a claim, and the agent whose output it reads.
-type Identity = (Arc<str>, Option<(AgentId, RequiredResult)>);
+type ClaimIdentity = (Arc<str>, Option<(AgentId, RequiredResult)>);
 
 /// A claim, with all places where it occurs.
 struct ClaimOccurrences {
@@ -64,7 +66,7 @@ struct ClaimOccurrences {
 /// The claims of all conditions, numbered.
 #[derive(Default)]
 struct NumberedClaims {
-    numbers: HashMap<Identity, ClaimId>,
+    numbers: HashMap<ClaimIdentity, ClaimId>,
     occurrences: Vec<ClaimOccurrences>,
 }
 
@@ -112,7 +114,7 @@ impl ExploredPlan {
         Self {
             results: plan
                 .agent_ids()
-                .map(|id| possible_results(plan.agent(id), budget))
+                .map(|id| list_possible_results(plan.agent(id), budget))
                 .collect(),
             plan,
             tells_turns: false,
@@ -137,32 +139,32 @@ impl ExploredPlan {
     }
 
     /// Returns the claims of the condition of an edge.
-    pub(super) fn edge_claims(&self, edge: EdgeId) -> impl Iterator<Item = &ConditionClaim> {
+    pub(super) fn list_edge_claims(&self, edge: EdgeId) -> impl Iterator<Item = &ConditionClaim> {
         let conditions = self.edges[edge.index()].iter();
         conditions.flat_map(|asked| asked.list.iter().map(|(_, claim)| claim))
     }
 
     /// Returns the values that each claim reads.
-    pub(super) fn claim_sources(&self) -> impl Iterator<Item = ClaimReads> {
+    pub(super) fn list_claim_reads(&self) -> impl Iterator<Item = ClaimReads> {
         self.claims.iter().map(|known| known.reads)
     }
 
     /// Returns whether the claim can be evaluated again later.
-    pub(super) fn is_open(&self, claim: ClaimId, state: &ConversationState) -> bool {
+    pub(super) fn can_claim_be_evaluated_again(&self, claim: ClaimId, state: &ConversationState) -> bool {
         let claim_occurrences = &self.claims[claim as usize];
         let mut agents = claim_occurrences.edges.iter().map(|edge| self.plan.edge(*edge).to);
-        claim_occurrences.is_in_success || agents.any(|agent| self.may_have_work(agent, state))
+        claim_occurrences.is_in_success || agents.any(|agent| self.can_agent_have_work(agent, state))
     }
 
     /// Returns whether the agent may run again, or may have work at the end of the conversation.
-    fn may_have_work(&self, agent: AgentId, state: &ConversationState) -> bool {
+    fn can_agent_have_work(&self, agent: AgentId, state: &ConversationState) -> bool {
         let mut edges = self.plan.incoming_edges(agent).map(|(_, edge)| edge);
-        !state.is_exhausted(&self.plan, agent)
-            || edges.any(|edge| has_unseen_result(state, edge) || !state.is_exhausted(&self.plan, edge.from))
+        !state.has_reached_max_turns(&self.plan, agent)
+            || edges.any(|edge| has_unseen_result(state, edge) || !state.has_reached_max_turns(&self.plan, edge.from))
     }
 
     /// Returns whether the claim has the same result after the turn as before.
-    pub(super) fn has_same_result(
+    pub(super) fn keeps_claim_result(
         &self,
         claim: ClaimId,
         before: &ConversationState,
@@ -172,7 +174,7 @@ impl ExploredPlan {
         let reads = claim_occurrences.reads;
         let output = |state: &ConversationState| {
             let edge = self.plan.edge(claim_occurrences.edges[0]);
-            state.edge_output(edge).map(|(execution, _)| *execution)
+            state.edge_output_or_failure(edge).map(|(execution, _)| *execution)
         };
         let succeeded =
             |id: AgentId| after.agent_state(id).last_success_turn() != before.agent_state(id).last_success_turn();
@@ -188,14 +190,14 @@ impl ExploredPlan {
 pub(super) struct ChoosingEvaluator<'a> {
     world: &'a ExploredPlan,
     choices: &'a StepChoices,
-    answers: RefCell<Remembered>,
+    answers: RefCell<RememberedClaimResults>,
     assumptions: RefCell<Vec<AssumedClaim>>,
     sides: RefCell<Vec<ExplorationGoal>>,
 }
 
 impl<'a> ChoosingEvaluator<'a> {
     /// Uses the results that are still valid, and chooses the others.
-    pub(super) fn new(world: &'a ExploredPlan, remembered: &Remembered, choices: &'a StepChoices) -> Self {
+    pub(super) fn new(world: &'a ExploredPlan, remembered: &RememberedClaimResults, choices: &'a StepChoices) -> Self {
         Self {
             world,
             choices,
@@ -206,7 +208,7 @@ impl<'a> ChoosingEvaluator<'a> {
     }
 
     /// Returns all results, those that were chosen in this decision, and the results of whole conditions.
-    pub(super) fn into_results(self) -> (Remembered, Vec<AssumedClaim>, Vec<ExplorationGoal>) {
+    pub(super) fn into_claim_results(self) -> (RememberedClaimResults, Vec<AssumedClaim>, Vec<ExplorationGoal>) {
         (
             self.answers.into_inner(),
             self.assumptions.into_inner(),
@@ -214,8 +216,8 @@ impl<'a> ChoosingEvaluator<'a> {
         )
     }
 
-    fn add_assumption(&self, number: ClaimId, claim: &ConditionClaim, site: &ClaimSite) {
-        let answer = self.choices.choose_answer(site, claim);
+    fn assume_claim_result(&self, number: ClaimId, claim: &ConditionClaim, site: &ClaimSite) {
+        let answer = self.choices.choose_claim_result(site, claim);
         self.answers.borrow_mut().insert(number, answer);
         self.assumptions.borrow_mut().push(AssumedClaim {
             site: site.clone(),
@@ -242,7 +244,7 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
             dependency: self.world.plan.agent_name(edge.from).clone(),
             position: edge.position,
         };
-        let answer = self.choose_result(condition, &state.edge_facts(edge), &site)?;
+        let answer = self.choose_condition_result(condition, &state.edge_condition_values(edge), &site)?;
         let side = ExplorationGoal::Answer(edge.to, edge.position, answer);
         self.sides.borrow_mut().push(side);
         Ok(answer)
@@ -264,8 +266,8 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
         let success = self.world.success.as_ref()?;
         let text = self.world.plan.success_condition()?.text();
-        let facts = state.facts_without_output();
-        let result = self.choose_result(success, &facts, &ClaimSite::Success);
+        let facts = state.condition_values_without_output();
+        let result = self.choose_condition_result(success, &facts, &ClaimSite::Success);
         Some(match result {
             Ok(holds) => Ok(SuccessCheck {
                 holds,
@@ -277,35 +279,43 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
     }
 
     /// No output exists that the result could read.
-    fn run_value(&self, _state: &ConversationState) -> Option<RunValue> {
+    fn evaluate_declared_result(&self, _state: &ConversationState) -> Option<DeclaredRunResult> {
         None
     }
 
-    fn note_that_everyone_waits(&self) {
-        self.choices.note_that_everyone_waits();
+    fn on_all_agents_waiting(&self) {
+        self.choices.on_all_agents_waiting();
     }
 
     /// No output exists that the claim could read.
-    fn list_reads(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Vec<ConditionRead> {
+    fn list_condition_reads(
+        &self,
+        _state: &ConversationState,
+        _edge: &PlanEdge,
+        _condition: &Condition,
+    ) -> Vec<ConditionRead> {
         Vec::new()
     }
 }
 
 impl ChoosingEvaluator<'_> {
     /// Returns the result of a condition: claims without a result are chosen until the condition is decided.
-    fn choose_result(
+    fn choose_condition_result(
         &self,
         condition: &SplitCondition,
         facts: &ConditionSnapshot,
         site: &ClaimSite,
     ) -> Result<bool, EvaluateError> {
         loop {
-            let known_answers: Vec<Option<bool>> =
-                condition.list.iter().map(|one| self.find_known(one, facts)).collect();
-            if let Some(answer) = combine_claims(&condition.claims, &known_answers) {
+            let known_answers: Vec<Option<bool>> = condition
+                .list
+                .iter()
+                .map(|one| self.find_claim_result(one, facts))
+                .collect();
+            if let Some(answer) = combine_claim_results(&condition.claims, &known_answers) {
                 return Ok(answer);
             }
-            let Some(open) = find_first_open(&condition.claims, &known_answers) else {
+            let Some(open) = find_first_open_claim(&condition.claims, &known_answers) else {
                 return Ok(true);
             };
             let (number, claim) = &condition.list[open];
@@ -313,11 +323,15 @@ impl ChoosingEvaluator<'_> {
                 // The claim can be evaluated, and the evaluation fails.
                 claim.condition.evaluate(facts)?;
             }
-            self.add_assumption(*number, claim, site);
+            self.assume_claim_result(*number, claim, site);
         }
     }
 
-    fn find_known(&self, (number, claim): &(ClaimId, ConditionClaim), facts: &ConditionSnapshot) -> Option<bool> {
+    fn find_claim_result(
+        &self,
+        (number, claim): &(ClaimId, ConditionClaim),
+        facts: &ConditionSnapshot,
+    ) -> Option<bool> {
         if claim.reads.reads_only_counts() {
             return claim.condition.evaluate(facts).ok();
         }
@@ -326,11 +340,11 @@ impl ChoosingEvaluator<'_> {
 }
 
 /// Returns the result of the whole condition, as far as the known claims decide it.
-fn combine_claims(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<bool> {
+fn combine_claim_results(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<bool> {
     let decided = |operands: &[ClaimLogic], by: bool| {
         let mut all = Some(!by);
         for operand in operands {
-            match combine_claims(operand, known) {
+            match combine_claim_results(operand, known) {
                 Some(answer) if answer == by => return Some(by),
                 Some(_) => {}
                 None => all = None,
@@ -340,22 +354,22 @@ fn combine_claims(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<bool> {
     };
     match claims {
         ClaimLogic::Claim(at) => known[*at],
-        ClaimLogic::Not(inner) => combine_claims(inner, known).map(|answer| !answer),
+        ClaimLogic::Not(inner) => combine_claim_results(inner, known).map(|answer| !answer),
         ClaimLogic::And(operands) => decided(operands, false),
         ClaimLogic::Or(operands) => decided(operands, true),
     }
 }
 
 /// Returns the first claim without a result that can decide the condition.
-fn find_first_open(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<usize> {
-    if combine_claims(claims, known).is_some() {
+fn find_first_open_claim(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<usize> {
+    if combine_claim_results(claims, known).is_some() {
         return None;
     }
     match claims {
         ClaimLogic::Claim(at) => Some(*at),
-        ClaimLogic::Not(inner) => find_first_open(inner, known),
-        ClaimLogic::And(operands) | ClaimLogic::Or(operands) => {
-            operands.iter().find_map(|operand| find_first_open(operand, known))
-        }
+        ClaimLogic::Not(inner) => find_first_open_claim(inner, known),
+        ClaimLogic::And(operands) | ClaimLogic::Or(operands) => operands
+            .iter()
+            .find_map(|operand| find_first_open_claim(operand, known)),
     }
 }

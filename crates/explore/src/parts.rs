@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::oracle::ExploredPlan;
 use super::report::ExecutionResult;
-use super::step::can_request;
+use super::step::can_request_agents;
 use ensemble_language::condition::{ClaimReads, ConditionClaim};
 use ensemble_language::ensemble::{Ensemble, OnError};
 use ensemble_language::plan::{AgentId, Plan};
@@ -26,12 +26,12 @@ pub(super) struct EnsemblePart {
 }
 
 /// Returns the parts, ordered by their first agents; `None` if there is only one.
-pub(super) fn split_into_parts(world: &ExploredPlan) -> Option<Vec<EnsemblePart>> {
+pub(super) fn split_into_independent_parts(world: &ExploredPlan) -> Option<Vec<EnsemblePart>> {
     let plan = &world.plan;
-    if is_coupled(world) {
+    if are_all_agents_coupled(world) {
         return None;
     }
-    let groups = group_agents(world)?;
+    let groups = group_connected_agents(world)?;
     (groups.len() > 1).then_some(())?;
     let ensemble = plan.ensemble();
     let mut shell = Ensemble::clone(ensemble);
@@ -44,7 +44,7 @@ pub(super) fn split_into_parts(world: &ExploredPlan) -> Option<Vec<EnsemblePart>
 }
 
 /// Returns whether something else than dependencies and counts of executions can couple all agents.
-fn is_coupled(world: &ExploredPlan) -> bool {
+fn are_all_agents_coupled(world: &ExploredPlan) -> bool {
     let plan = &world.plan;
     let limits = &plan.ensemble().limits;
     let is_limited =
@@ -59,23 +59,25 @@ fn is_coupled(world: &ExploredPlan) -> bool {
     is_limited
         || ends_all
         || listens
-        || plan.agent_ids().any(|id| can_request(plan.agent(id)) || stops(id))
-        || world.claim_sources().any(reads_others)
+        || plan
+            .agent_ids()
+            .any(|id| can_request_agents(plan.agent(id)) || stops(id))
+        || world.list_claim_reads().any(reads_others)
 }
 
 /// Returns the connected agents; `None` if a condition counts the executions of all agents.
-fn group_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
+fn group_connected_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
     let plan = &world.plan;
-    let mut groups = AgentGroups((0..plan.agent_count()).collect());
+    let mut groups = AgentUnionFind((0..plan.agent_count()).collect());
     for (id, edge) in plan.agent_ids().flat_map(|to| plan.incoming_edges(to)) {
-        groups.join_groups(edge.from, edge.to);
+        groups.merge_groups(edge.from, edge.to);
         let counting = world
-            .edge_claims(id)
+            .list_edge_claims(id)
             .filter(|claim: &&ConditionClaim| claim.reads.executions);
         for claim in counting {
             for name in claim.list_counted_agents()? {
                 if let Some(counted) = plan.find_agent_id(&name) {
-                    groups.join_groups(counted, edge.to);
+                    groups.merge_groups(counted, edge.to);
                 }
             }
         }
@@ -83,7 +85,7 @@ fn group_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
     let mut agents_by_group: BTreeMap<usize, Vec<AgentId>> = BTreeMap::new();
     for id in plan.agent_ids() {
         agents_by_group
-            .entry(groups.find_first(id.index()))
+            .entry(groups.find_first_of_group(id.index()))
             .or_default()
             .push(id);
     }
@@ -91,11 +93,11 @@ fn group_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
 }
 
 /// For each agent, another agent of its group that comes before it, or itself if it is the first one.
-struct AgentGroups(Vec<usize>);
+struct AgentUnionFind(Vec<usize>);
 
-impl AgentGroups {
+impl AgentUnionFind {
     /// Returns the first agent of the group.
-    fn find_first(&mut self, mut agent: usize) -> usize {
+    fn find_first_of_group(&mut self, mut agent: usize) -> usize {
         while self.0[agent] != agent {
             self.0[agent] = self.0[self.0[agent]];
             agent = self.0[agent];
@@ -103,8 +105,11 @@ impl AgentGroups {
         agent
     }
 
-    fn join_groups(&mut self, one: AgentId, other: AgentId) {
-        let (one, other) = (self.find_first(one.index()), self.find_first(other.index()));
+    fn merge_groups(&mut self, one: AgentId, other: AgentId) {
+        let (one, other) = (
+            self.find_first_of_group(one.index()),
+            self.find_first_of_group(other.index()),
+        );
         self.0[one.max(other)] = one.min(other);
     }
 }

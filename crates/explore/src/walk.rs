@@ -5,56 +5,56 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::choices::{ChoiceRows, Row, StepChoices};
+use super::choices::{ChoiceSequences, OptionRow, StepChoices};
 use super::goal::ExplorationGoal;
 use super::key::compute_state_key;
 use super::oracle::ExploredPlan;
 use super::report::StepReport;
-use super::step::{ConversationPosition, StepOutcome, can_request};
+use super::step::{ConversationPosition, StepOutcome, can_request_agents};
 use super::{
-    AgentSummary, Exploration, ExplorationBudget, ExplorationCoverage, ExplorationLimit, PossibleEnd,
-    STEPS_FROM_ONE_STATE, STEPS_PER_STATE, UnexploredOutcome,
+    Exploration, ExplorationBudget, ExplorationCoverage, ExplorationLimit, ExploredAgentSummary, MAX_STEPS_FROM_STATE,
+    PossibleEnd, STEPS_PER_STATE, UnexploredOutcome,
 };
 use ensemble_core::conversation::{CompletionReason, ConversationState, ExhaustedAgent, RunEnded};
 use ensemble_language::plan::{AgentId, Plan};
 
-pub(super) type StateId = usize;
+pub(super) type ExploredStateId = usize;
 
 /// The number of states ahead of which the position is kept, each some ten kilobytes. The position of another one is
 /// found by performing its path once more.
-const MOST_POSITIONS: usize = 250;
+const MAX_STORED_POSITIONS: usize = 250;
 
 /// The state of the walk.
 pub(super) struct StateWalk<'w> {
     world: &'w ExploredPlan,
     budget: ExplorationBudget<'w>,
     has_time: &'w dyn Fn() -> bool,
-    ids: HashMap<Box<[u8]>, StateId>,
-    arrivals: Vec<StateArrival>,
+    ids: HashMap<Box<[u8]>, ExploredStateId>,
+    arrivals: Vec<ShortestArrival>,
     /// The states to examine, by the number of executions on the path to them.
-    pending_states: BTreeMap<u32, Vec<(StateId, Option<ConversationPosition>)>>,
+    pending_states: BTreeMap<u32, Vec<(ExploredStateId, Option<ConversationPosition>)>>,
     /// The number of positions in `ahead`.
     pending_positions: usize,
-    pub ends: BTreeMap<EndClass, EndCandidate>,
+    pub ends: BTreeMap<EndClass, ShortestEndPath>,
     most_executions: Vec<u32>,
     left_out: Vec<Option<String>>,
     /// For each agent, the highest number of turns after which it has not run, and the state.
-    pub longest_without: Vec<Option<(u32, StateId)>>,
+    pub longest_without: Vec<Option<(u32, ExploredStateId)>>,
     pub turns: u32,
     pub executions: u32,
     pub coverage: ExplorationCoverage,
     /// Whether in some state all ready agents would have waited for each other.
     pub has_everyone_waited: bool,
     /// What is reached, each with the first step that reaches it.
-    reached_goals: BTreeMap<ExplorationGoal, EndCandidate>,
+    reached_goals: BTreeMap<ExplorationGoal, ShortestEndPath>,
     /// What the walk looks for; it ends when it has found all. `None`: everything.
     sought: Option<BTreeSet<ExplorationGoal>>,
 }
 
 /// The path to a state.
-struct StateArrival {
+struct ShortestArrival {
     /// The previous state on a shortest path, and the choices that lead from there; `None` for the initial state.
-    predecessor: Option<(StateId, Row)>,
+    predecessor: Option<(ExploredStateId, OptionRow)>,
     fewest_turns: u32,
     most_turns: u32,
 }
@@ -99,28 +99,28 @@ impl EndClass {
         )
     }
 
-    pub(super) fn reason(&self) -> CompletionReason {
+    pub(super) fn completion_reason(&self) -> CompletionReason {
         self.reason.0
     }
 }
 
 /// A shortest path to an end.
-pub(super) struct EndCandidate {
+pub(super) struct ShortestEndPath {
     pub turns: u32,
-    from: StateId,
-    choices: Row,
+    from: ExploredStateId,
+    choices: OptionRow,
 }
 
 impl<'w> StateWalk<'w> {
     /// Before the first step.
     pub(super) fn new(world: &'w ExploredPlan, budget: ExplorationBudget<'w>, has_time: &'w dyn Fn() -> bool) -> Self {
-        let start = ConversationPosition::from_start(world);
+        let start = ConversationPosition::at_conversation_start(world);
         Self {
             world,
             budget,
             has_time,
             ids: HashMap::from([(compute_state_key(world, &start.state, &start.remembered), 0)]),
-            arrivals: vec![StateArrival {
+            arrivals: vec![ShortestArrival {
                 predecessor: None,
                 fewest_turns: 0,
                 most_turns: 0,
@@ -151,14 +151,14 @@ impl<'w> StateWalk<'w> {
     pub(super) fn walk_until_limit(&mut self) {
         while let Some((executions, states)) = self.pending_states.pop_first() {
             for (id, position) in states {
-                if self.has_reached_goals() {
+                if self.has_reached_sought_goals() {
                     return;
                 }
                 self.pending_positions -= usize::from(position.is_some());
-                let Some(position) = position.or_else(|| self.replay_to(id)) else {
+                let Some(position) = position.or_else(|| self.replay_to_state(id)) else {
                     continue;
                 };
-                if let Err(limit) = self.try_steps(id, &position) {
+                if let Err(limit) = self.try_steps_from(id, &position) {
                     self.coverage.stopped_by = Some(limit);
                     self.coverage.complete_below = Some(executions);
                     return;
@@ -168,13 +168,17 @@ impl<'w> StateWalk<'w> {
     }
 
     /// Tries every step from this state, or the first ones if there are very many.
-    fn try_steps(&mut self, from: StateId, position: &ConversationPosition) -> Result<(), ExplorationLimit> {
+    fn try_steps_from(
+        &mut self,
+        from: ExploredStateId,
+        position: &ConversationPosition,
+    ) -> Result<(), ExplorationLimit> {
         if self.coverage.states >= self.budget.states {
             return Err(ExplorationLimit::States);
         }
         self.coverage.states += 1;
         let allowed = self.budget.states.saturating_mul(STEPS_PER_STATE);
-        let mut rows = ChoiceRows::new();
+        let mut rows = ChoiceSequences::new();
         for steps in 0.. {
             let Some(choices) = rows.next() else { break };
             if self.coverage.steps >= allowed {
@@ -183,46 +187,47 @@ impl<'w> StateWalk<'w> {
             if !(self.has_time)() {
                 return Err(ExplorationLimit::Time);
             }
-            if steps == STEPS_FROM_ONE_STATE {
+            if steps == MAX_STEPS_FROM_STATE {
                 self.coverage.cut += 1;
                 break;
             }
             self.coverage.steps += 1;
             let (next, _) = position.perform_step(self.world, &choices);
-            rows.mark_tried(&choices);
-            self.has_everyone_waited |= choices.has_everyone_waited();
-            self.add_reached_goals(from, &choices);
+            rows.queue_alternatives(&choices);
+            self.has_everyone_waited |= choices.have_all_agents_waited();
+            self.record_reached_goals(from, &choices);
             match next {
-                StepOutcome::Turn(next) => self.add_arrival(from, *next, &choices),
+                StepOutcome::Turn(next) => self.record_arrival(from, *next, &choices),
                 StepOutcome::End(ended, inside) => {
-                    self.add_end(from, &ended, inside.as_deref().unwrap_or(&position.state), &choices);
+                    self.record_end(from, &ended, inside.as_deref().unwrap_or(&position.state), &choices);
                 }
             }
         }
         Ok(())
     }
 
-    fn add_reached_goals(&mut self, from: StateId, choices: &StepChoices) {
-        for goal in choices.reached_goals() {
+    fn record_reached_goals(&mut self, from: ExploredStateId, choices: &StepChoices) {
+        for goal in choices.take_reached_goals() {
             let turns = self.arrivals[from].fewest_turns;
             if self.reached_goals.get(&goal).is_none_or(|known| turns < known.turns) {
                 let choices = choices.taken_options();
-                self.reached_goals.insert(goal, EndCandidate { turns, from, choices });
+                self.reached_goals
+                    .insert(goal, ShortestEndPath { turns, from, choices });
             }
         }
     }
 
     /// Returns whether everything was found that the walk looks for.
-    fn has_reached_goals(&self) -> bool {
+    fn has_reached_sought_goals(&self) -> bool {
         let is_found = |goal: &ExplorationGoal| match goal {
-            ExplorationGoal::Outcome(reason) => self.ends.keys().any(|class| class.reason() == *reason),
+            ExplorationGoal::Outcome(reason) => self.ends.keys().any(|class| class.completion_reason() == *reason),
             other => self.reached_goals.contains_key(other),
         };
         self.sought.as_ref().is_some_and(|sought| sought.iter().all(is_found))
     }
 
     /// Ends when these are found.
-    pub(super) fn set_goals(&mut self, goals: BTreeSet<ExplorationGoal>) {
+    pub(super) fn set_sought_goals(&mut self, goals: BTreeSet<ExplorationGoal>) {
         self.sought = Some(goals);
     }
 
@@ -232,17 +237,20 @@ impl<'w> StateWalk<'w> {
     }
 
     /// Returns a conversation that reaches this, to its end.
-    pub(super) fn find_example(&self, goal: ExplorationGoal) -> Option<PossibleEnd> {
+    pub(super) fn find_goal_example(&self, goal: ExplorationGoal) -> Option<PossibleEnd> {
         match goal {
             ExplorationGoal::Outcome(reason) => {
-                let mut ends = self.ends.iter().filter(|(class, _)| class.reason() == reason);
-                ends.next().and_then(|(_, end)| self.replay_path(end))
+                let mut ends = self
+                    .ends
+                    .iter()
+                    .filter(|(class, _)| class.completion_reason() == reason);
+                ends.next().and_then(|(_, end)| self.replay_to_end(end))
             }
-            other => self.replay_path(self.reached_goals.get(&other)?),
+            other => self.replay_to_end(self.reached_goals.get(&other)?),
         }
     }
 
-    fn add_arrival(&mut self, from: StateId, position: ConversationPosition, choices: &StepChoices) {
+    fn record_arrival(&mut self, from: ExploredStateId, position: ConversationPosition, choices: &StepChoices) {
         let (fewest, most) = (self.arrivals[from].fewest_turns + 1, self.arrivals[from].most_turns + 1);
         // Turns that were started count, even if the budget ends before they end.
         self.turns = self.turns.max(most);
@@ -258,19 +266,19 @@ impl<'w> StateWalk<'w> {
         }
         let id = self.arrivals.len();
         self.ids.insert(key, id);
-        self.arrivals.push(StateArrival {
+        self.arrivals.push(ShortestArrival {
             predecessor: Some((from, choices.taken_options())),
             fewest_turns: fewest,
             most_turns: most,
         });
-        let executions = self.note_executions(&position.state);
-        self.note_agents_not_run(&position.state, fewest, id);
-        let position = (self.pending_positions < MOST_POSITIONS).then_some(position);
+        let executions = self.record_execution_counts(&position.state);
+        self.record_agents_without_execution(&position.state, fewest, id);
+        let position = (self.pending_positions < MAX_STORED_POSITIONS).then_some(position);
         self.pending_positions += usize::from(position.is_some());
         self.pending_states.entry(executions).or_default().push((id, position));
     }
 
-    fn note_executions(&mut self, state: &ConversationState) -> u32 {
+    fn record_execution_counts(&mut self, state: &ConversationState) -> u32 {
         let mut all = 0;
         for (id, most) in self.world.plan.agent_ids().zip(&mut self.most_executions) {
             let count = state.execution_count(id);
@@ -281,7 +289,7 @@ impl<'w> StateWalk<'w> {
         all
     }
 
-    fn note_agents_not_run(&mut self, state: &ConversationState, turns: u32, at: StateId) {
+    fn record_agents_without_execution(&mut self, state: &ConversationState, turns: u32, at: ExploredStateId) {
         for (id, longest) in self.world.plan.agent_ids().zip(&mut self.longest_without) {
             if state.execution_count(id) == 0 && longest.is_none_or(|(known, _)| known < turns) {
                 *longest = Some((turns, at));
@@ -289,15 +297,21 @@ impl<'w> StateWalk<'w> {
         }
     }
 
-    fn add_end(&mut self, from: StateId, ended: &RunEnded, state: &ConversationState, choices: &StepChoices) {
-        self.note_executions(state);
+    fn record_end(
+        &mut self,
+        from: ExploredStateId,
+        ended: &RunEnded,
+        state: &ConversationState,
+        choices: &StepChoices,
+    ) {
+        self.record_execution_counts(state);
         let plan = &self.world.plan;
         for not_run in &ended.not_run {
             if let Some(id) = plan.find_agent_id(&not_run.agent) {
                 self.left_out[id.index()].get_or_insert_with(|| not_run.reason.clone());
             }
         }
-        let (left_out, failed) = (!ended.not_run.is_empty(), has_failed(plan, state));
+        let (left_out, failed) = (!ended.not_run.is_empty(), has_last_failure(plan, state));
         let class = EndClass::new(ended.completion_reason, left_out, failed, ended.exhausted.clone());
         let class = match self.world.tells_turns {
             // A part: beside the others, the whole may be of another class.
@@ -311,14 +325,14 @@ impl<'w> StateWalk<'w> {
         let turns = self.arrivals[from].fewest_turns;
         if self.ends.get(&class).is_none_or(|known| turns < known.turns) {
             let choices = choices.taken_options();
-            self.ends.insert(class, EndCandidate { turns, from, choices });
+            self.ends.insert(class, ShortestEndPath { turns, from, choices });
         }
     }
 
     /// Returns the result, with the shortest paths from the beginning.
     pub(super) fn into_exploration(self, besides: Vec<UnexploredOutcome>) -> Exploration {
         let plan = &self.world.plan;
-        let ends = self.ends.values().filter_map(|end| self.replay_path(end)).collect();
+        let ends = self.ends.values().filter_map(|end| self.replay_to_end(end)).collect();
         Exploration {
             turns: self.turns,
             executions: self.executions,
@@ -328,16 +342,16 @@ impl<'w> StateWalk<'w> {
             ends,
             are_ends_cut: false,
             besides,
-            requests: plan.agent_ids().any(|id| can_request(plan.agent(id))),
+            requests: plan.agent_ids().any(|id| can_request_agents(plan.agent(id))),
             coverage: self.coverage.clone(),
             reached: self.reached_goals().collect(),
         }
     }
 
     /// Returns the agents, in declaration order.
-    pub(super) fn summarize_agents(&self) -> impl Iterator<Item = AgentSummary> {
+    pub(super) fn summarize_agents(&self) -> impl Iterator<Item = ExploredAgentSummary> {
         let plan = &self.world.plan;
-        plan.agent_ids().map(|id| AgentSummary {
+        plan.agent_ids().map(|id| ExploredAgentSummary {
             agent: plan.agent_name(id).clone(),
             most: self.most_executions[id.index()],
             bound: 0,
@@ -347,12 +361,12 @@ impl<'w> StateWalk<'w> {
     }
 
     /// Returns the number of the agent with this name.
-    pub(super) fn agent_id(&self, agent: &str) -> Option<AgentId> {
+    pub(super) fn find_agent_id(&self, agent: &str) -> Option<AgentId> {
         self.world.plan.find_agent_id(agent)
     }
 
     /// Returns the choices on a shortest path to this state.
-    fn choices_to(&self, mut at: StateId) -> Vec<Row> {
+    fn list_choices_to_state(&self, mut at: ExploredStateId) -> Vec<OptionRow> {
         let mut rows = Vec::new();
         while let Some((before, choices)) = &self.arrivals[at].predecessor {
             rows.push(choices.clone());
@@ -363,9 +377,9 @@ impl<'w> StateWalk<'w> {
     }
 
     /// Returns the position to which a shortest path to this state leads.
-    fn replay_to(&self, state: StateId) -> Option<ConversationPosition> {
-        let mut position = ConversationPosition::from_start(self.world);
-        for row in self.choices_to(state) {
+    fn replay_to_state(&self, state: ExploredStateId) -> Option<ConversationPosition> {
+        let mut position = ConversationPosition::at_conversation_start(self.world);
+        for row in self.list_choices_to_state(state) {
             let StepOutcome::Turn(next) = position.perform_step(self.world, &StepChoices::from_prescribed(row)).0
             else {
                 return None;
@@ -376,10 +390,10 @@ impl<'w> StateWalk<'w> {
     }
 
     /// Returns the steps on a shortest path to this state.
-    pub(super) fn path_to(&self, state: StateId) -> Vec<StepReport> {
-        let mut position = ConversationPosition::from_start(self.world);
+    pub(super) fn replay_steps_to_state(&self, state: ExploredStateId) -> Vec<StepReport> {
+        let mut position = ConversationPosition::at_conversation_start(self.world);
         let mut path = Vec::new();
-        for row in self.choices_to(state) {
+        for row in self.list_choices_to_state(state) {
             let (next, told) = position.perform_step(self.world, &StepChoices::from_prescribed(row));
             path.push(told);
             let StepOutcome::Turn(next) = next else { break };
@@ -389,10 +403,10 @@ impl<'w> StateWalk<'w> {
     }
 
     /// Performs the steps of the path once more from the beginning.
-    pub(super) fn replay_path(&self, end: &EndCandidate) -> Option<PossibleEnd> {
-        let mut rows = self.choices_to(end.from);
+    pub(super) fn replay_to_end(&self, end: &ShortestEndPath) -> Option<PossibleEnd> {
+        let mut rows = self.list_choices_to_state(end.from);
         rows.push(end.choices.clone());
-        let mut position = ConversationPosition::from_start(self.world);
+        let mut position = ConversationPosition::at_conversation_start(self.world);
         let mut path: Vec<StepReport> = Vec::with_capacity(rows.len());
         for row in rows {
             let (next, told) = position.perform_step(self.world, &StepChoices::from_prescribed(row));
@@ -401,7 +415,7 @@ impl<'w> StateWalk<'w> {
                 StepOutcome::Turn(next) => position = *next,
                 StepOutcome::End(ended, inside) => {
                     let state = inside.as_deref().unwrap_or(&position.state);
-                    return Some(build_end(&self.world.plan, *ended, state, path));
+                    return Some(build_possible_end(&self.world.plan, *ended, state, path));
                 }
             }
         }
@@ -411,13 +425,13 @@ impl<'w> StateWalk<'w> {
     /// Goes on from here with the default options.
     fn continue_to_end(&self, mut position: ConversationPosition, mut path: Vec<StepReport>) -> Option<PossibleEnd> {
         loop {
-            let (next, told) = position.perform_step(self.world, &StepChoices::from_prescribed(Row::default()));
+            let (next, told) = position.perform_step(self.world, &StepChoices::from_prescribed(OptionRow::default()));
             path.push(told);
             match next {
                 StepOutcome::Turn(next) => position = *next,
                 StepOutcome::End(ended, inside) => {
                     let state = inside.as_deref().unwrap_or(&position.state);
-                    return Some(build_end(&self.world.plan, *ended, state, path));
+                    return Some(build_possible_end(&self.world.plan, *ended, state, path));
                 }
             }
         }
@@ -425,7 +439,7 @@ impl<'w> StateWalk<'w> {
 }
 
 /// Returns the end, with the path to it.
-pub(super) fn build_end(
+pub(super) fn build_possible_end(
     plan: &Arc<Plan>,
     ended: RunEnded,
     state: &ConversationState,
@@ -443,12 +457,12 @@ pub(super) fn build_end(
         detail: ended.detail,
         not_run: ended.not_run,
         exhausted: ended.exhausted,
-        after_failure: has_failed(plan, state),
+        after_failure: has_last_failure(plan, state),
         turns: state.turn_count(),
         path,
     }
 }
 
-fn has_failed(plan: &Plan, state: &ConversationState) -> bool {
+fn has_last_failure(plan: &Plan, state: &ConversationState) -> bool {
     plan.agent_ids().any(|id| state.agent_state(id).has_failed_last())
 }

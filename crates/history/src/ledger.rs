@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
-    AttemptFailed, AttemptScope, Event, ExecutionFinished, InputRequested, PartEnded, ToolCallEnded, WorkCounts,
+    AttemptFailed, AttemptScope, Event, ExecutionFinished, FailureCounts, InputRequested, PartAttemptEnded,
+    ToolCallEnded,
 };
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::ThreadIteration;
@@ -18,7 +19,7 @@ use ensemble_language::data::ModelUsage;
 use crate::totals::AgentTotals;
 
 /// The part, and the ids of the calls that contain the agent.
-type InsideKey = (Option<Arc<str>>, Vec<Arc<str>>);
+type InnerUsageKey = (Option<Arc<str>>, Vec<Arc<str>>);
 
 /// The activity of an agent whose execution has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,23 +42,23 @@ pub enum AgentActivity {
 impl AgentActivity {
     /// Returns the state of the execution. `is_driven`: a process drives the run. `is_asking`: a request of the agent is
     /// open in that process, and no record contains the request yet.
-    pub fn execution_state(self, is_driven: bool, is_asking: bool) -> UnfinishedState {
+    pub fn execution_state(self, is_driven: bool, is_asking: bool) -> UnfinishedExecutionState {
         match self {
-            Self::Waiting => UnfinishedState::Asking,
-            _ if is_driven && is_asking => UnfinishedState::Asking,
-            Self::Stopped => UnfinishedState::Stopped,
-            Self::NotStarted if is_driven => UnfinishedState::AboutToStart,
-            Self::NotStarted => UnfinishedState::NotStarted,
-            Self::Working { .. } if is_driven => UnfinishedState::Working,
-            Self::Retrying if is_driven => UnfinishedState::Retrying,
-            Self::Working { .. } | Self::Retrying => UnfinishedState::Lost,
+            Self::Waiting => UnfinishedExecutionState::Asking,
+            _ if is_driven && is_asking => UnfinishedExecutionState::Asking,
+            Self::Stopped => UnfinishedExecutionState::Stopped,
+            Self::NotStarted if is_driven => UnfinishedExecutionState::AboutToStart,
+            Self::NotStarted => UnfinishedExecutionState::NotStarted,
+            Self::Working { .. } if is_driven => UnfinishedExecutionState::Working,
+            Self::Retrying if is_driven => UnfinishedExecutionState::Retrying,
+            Self::Working { .. } | Self::Retrying => UnfinishedExecutionState::Lost,
         }
     }
 }
 
 /// The state of an execution that has not ended, as reports and the page show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnfinishedState {
+pub enum UnfinishedExecutionState {
     /// No attempt has started, and no process drives the run.
     NotStarted,
     /// The first attempt is about to start.
@@ -74,7 +75,7 @@ pub enum UnfinishedState {
     Lost,
 }
 
-impl UnfinishedState {
+impl UnfinishedExecutionState {
     /// Returns the word for programs.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -99,7 +100,7 @@ pub struct ExecutionAccount {
     /// The totals of what ended. `executions` is 1 if the execution has ended.
     ended: AgentTotals,
     /// The usage recorded inside the attempt that has not ended.
-    inside: BTreeMap<InsideKey, ModelUsage>,
+    inside: BTreeMap<InnerUsageKey, ModelUsage>,
     /// The usage in the records of parts, which `ended` contains.
     of_parts: ModelUsage,
     /// When the attempt that has not ended started.
@@ -148,7 +149,7 @@ impl ExecutionAccount {
     /// Returns the totals until now, with the usage of the attempt that has not ended.
     pub fn current_totals(&self) -> AgentTotals {
         AgentTotals {
-            usage: self.ended.usage + self.inner_usage(),
+            usage: self.ended.usage + self.total_inner_usage(),
             ..self.ended
         }
     }
@@ -170,14 +171,14 @@ impl ExecutionAccount {
             Event::ToolCallEnded(event) => self.add_ended_call(event),
             Event::AttemptFailed(event) => self.fail_attempt(event, at),
             Event::PartEnded(event) => self.add_ended_part(event),
-            Event::ExecutionFinished(event) => self.finish(event),
+            Event::ExecutionFinished(event) => self.finish_execution(event),
             Event::InputRequested(event) => self.add_question(event, at),
             _ => {}
         }
     }
 
     /// Stops the attempt that was under way, with the run.
-    pub fn interrupt(&mut self, at: DateTime<Utc>) {
+    pub fn interrupt_attempt(&mut self, at: DateTime<Utc>) {
         if self.attempt_started.is_some() || self.activity_between_attempts == AgentActivity::Retrying {
             self.activity_between_attempts = AgentActivity::Stopped;
         }
@@ -211,7 +212,7 @@ impl ExecutionAccount {
 
     /// Starts an attempt. The usage of an attempt that was cut short is settled.
     fn start_attempt(&mut self, at: DateTime<Utc>) {
-        self.settle_inner_usage();
+        self.merge_inner_usage();
         self.requests.clear();
         self.ended.attempts += 1;
         self.attempt_started = Some(at);
@@ -222,14 +223,14 @@ impl ExecutionAccount {
         self.activity_between_attempts = AgentActivity::Retrying;
         self.add_tool_calls(&event.exchange);
         self.inside.clear();
-        self.add_usage(event.usage);
+        self.add_ended_usage(event.usage);
     }
 
-    fn add_ended_part(&mut self, event: &PartEnded) {
+    fn add_ended_part(&mut self, event: &PartAttemptEnded) {
         self.inside.retain(|(part, _), _| part.as_ref() != Some(&event.key));
         self.of_parts = self.of_parts + event.usage.unwrap_or_default();
         self.add_tool_calls(&event.exchange);
-        self.add_usage(event.usage);
+        self.add_ended_usage(event.usage);
         if event.is_final() {
             self.ended.parts.ended_parts += 1;
             self.ended.parts.listed_parts = event.count as usize;
@@ -237,10 +238,10 @@ impl ExecutionAccount {
         }
     }
 
-    fn finish(&mut self, event: &ExecutionFinished) {
+    fn finish_execution(&mut self, event: &ExecutionFinished) {
         self.inside.clear();
         self.add_tool_calls(&event.exchange);
-        self.add_usage(event.usage);
+        self.add_ended_usage(event.usage);
         self.requests.clear();
         self.attempt_started = None;
         self.ended.executions = 1;
@@ -259,7 +260,7 @@ impl ExecutionAccount {
 
     /// Adds the calls in iterations that no earlier record contains.
     fn add_tool_calls(&mut self, iterations: &[ThreadIteration]) {
-        self.ended.tool_calls = self.ended.tool_calls + WorkCounts::from_tool_calls(iterations);
+        self.ended.tool_calls = self.ended.tool_calls + FailureCounts::from_tool_calls(iterations);
     }
 
     /// The usage of a call contains the usage of the agents inside the call.
@@ -270,7 +271,7 @@ impl ExecutionAccount {
             .as_ref()
             .filter(|_| self.has_model && event.within.outer_calls.is_empty())
         {
-            self.ended.tool_calls = self.ended.tool_calls + WorkCounts::from_tool_end(end);
+            self.ended.tool_calls = self.ended.tool_calls + FailureCounts::from_tool_end(end);
         }
         let mut path = event.within.outer_calls.clone();
         path.push(event.call.id.as_str().into());
@@ -280,7 +281,7 @@ impl ExecutionAccount {
         self.add_inner_usage(&event.within, event.usage.unwrap_or_default());
     }
 
-    fn add_usage(&mut self, usage: Option<ModelUsage>) {
+    fn add_ended_usage(&mut self, usage: Option<ModelUsage>) {
         self.ended.usage = self.ended.usage + usage.unwrap_or_default();
     }
 
@@ -290,12 +291,12 @@ impl ExecutionAccount {
         *total = *total + usage;
     }
 
-    fn settle_inner_usage(&mut self) {
-        self.ended.usage = self.ended.usage + self.inner_usage();
+    fn merge_inner_usage(&mut self) {
+        self.ended.usage = self.ended.usage + self.total_inner_usage();
         self.inside.clear();
     }
 
-    fn inner_usage(&self) -> ModelUsage {
+    fn total_inner_usage(&self) -> ModelUsage {
         let used = self.inside.iter().map(|((_, inside), usage)| match inside.is_empty() {
             true => *usage,
             false => usage.as_tool_usage(),

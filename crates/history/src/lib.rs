@@ -31,10 +31,10 @@ pub mod story;
 mod summary;
 mod totals;
 
-pub use ledger::{AgentActivity, ExecutionAccount, UnfinishedState};
-pub use output::{OutputView, complete_text, output_text, response_or_output};
-pub use question::{question_request_text, question_text};
+pub use ledger::{AgentActivity, ExecutionAccount, UnfinishedExecutionState};
+pub use output::{OutputView, output_text, output_text_with_all_keys, response_or_output};
+pub use question::{question_text_with_choices, question_text_with_refusal};
 pub use run_history::RunHistory;
-pub use state::{RunDriver, RunState};
+pub use state::{DriverProcess, RunState};
 pub use summary::RunSummary;
 pub use totals::{AgentTotals, PartTotals, RunTotals};

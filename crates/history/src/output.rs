@@ -16,7 +16,7 @@ impl<'a> OutputView<'a> {
         let object = output.as_object();
         let response = response(output);
         let has_more = object.is_some_and(|object| object.len() > 1);
-        let repeats_keys = has_more && response.and_then(Value::as_str).is_some_and(is_object);
+        let repeats_keys = has_more && response.and_then(Value::as_str).is_some_and(is_json_object_text);
         Self {
             response: response.filter(|_| !repeats_keys),
             object,
@@ -38,13 +38,13 @@ pub fn output_text(output: &Value) -> String {
     let only = only
         .and_then(|object| object.values().next())
         .filter(|value| value.is_string());
-    value_text(response(output).or(only).unwrap_or(output))
+    text_or_json(response(output).or(only).unwrap_or(output))
 }
 
 /// Returns the output as one text without leaving a key out: its response if there is no other key; otherwise indented JSON.
-pub fn complete_text(output: &Value) -> String {
+pub fn output_text_with_all_keys(output: &Value) -> String {
     let has_others = OutputView::new(output).other_entries().next().is_some();
-    value_text(response(output).filter(|_| !has_others).unwrap_or(output))
+    text_or_json(response(output).filter(|_| !has_others).unwrap_or(output))
 }
 
 /// Returns the value for which a text in a test stands: the response; otherwise the output.
@@ -56,7 +56,7 @@ fn response(output: &Value) -> Option<&Value> {
     output.get("response")
 }
 
-fn value_text(value: &Value) -> String {
+fn text_or_json(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => format!("{other:#}"),
@@ -64,7 +64,7 @@ fn value_text(value: &Value) -> String {
 }
 
 /// Returns whether the text is a JSON object.
-fn is_object(text: &str) -> bool {
+fn is_json_object_text(text: &str) -> bool {
     let text = text.trim();
     text.starts_with('{') && serde_json::from_str::<Map<String, Value>>(text).is_ok()
 }
@@ -102,7 +102,7 @@ mod tests {
             (json!("text"), "text"),
         ];
         for (output, text) in table {
-            assert_eq!(complete_text(&output), text, "{output}");
+            assert_eq!(output_text_with_all_keys(&output), text, "{output}");
         }
     }
 

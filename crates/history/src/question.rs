@@ -5,7 +5,7 @@ use ensemble_core::request::AnswerRecord;
 use ensemble_language::data::OperatorQuestion;
 
 /// Returns the text of a question: why the previous answer was refused, if it was, and the prompt.
-pub fn question_request_text(asked: &QuestionRequest) -> String {
+pub fn question_text_with_refusal(asked: &QuestionRequest) -> String {
     match &asked.refused {
         Some(refused) => format!("{refused}\n{}", asked.request.question.prompt),
         None => asked.request.question.prompt.clone(),
@@ -13,16 +13,16 @@ pub fn question_request_text(asked: &QuestionRequest) -> String {
 }
 
 /// Returns the question as one text for a client that shows no choices: the prompt, and the choices in parentheses.
-pub fn question_text(question: &OperatorQuestion) -> String {
-    add_choices(&question.prompt, &question.choices)
+pub fn question_text_with_choices(question: &OperatorQuestion) -> String {
+    append_choices(&question.prompt, &question.choices)
 }
 
 /// Returns the question that was answered as one text, like [`question_text`].
 pub(crate) fn answered_question_text(answer: &AnswerRecord) -> String {
-    add_choices(&answer.prompt, &answer.choices)
+    append_choices(&answer.prompt, &answer.choices)
 }
 
-fn add_choices(prompt: &str, choices: &[String]) -> String {
+fn append_choices(prompt: &str, choices: &[String]) -> String {
     match choices {
         [] => prompt.to_owned(),
         choices => format!("{prompt} ({})", choices.join(", ")),

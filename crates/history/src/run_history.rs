@@ -13,7 +13,7 @@ use ensemble_core::store::RunId;
 use ensemble_language::data::ModelUsage;
 
 use crate::ledger::{AgentActivity, ExecutionAccount};
-use crate::state::{RunDriver, RunState};
+use crate::state::{DriverProcess, RunState};
 use crate::summary::RunSummary;
 use crate::totals::{AgentTotals, RunTotals};
 
@@ -56,14 +56,14 @@ impl RunHistory {
                 self.start_event = Some((**event).clone());
             }
             Event::RunResumed(event) => self.apply_resume(event),
-            Event::MessageAdded(_) => self.abandon_turn(),
+            Event::MessageAdded(_) => self.abandon_open_turn(),
             Event::TurnStarted(event) => self.start_turn(event),
             Event::TurnFinished(_) => self.close_turn(true),
-            Event::Interrupted(_) => self.open.iter_mut().for_each(|one| one.interrupt(record.at)),
+            Event::Interrupted(_) => self.open.iter_mut().for_each(|one| one.interrupt_attempt(record.at)),
             Event::RunEnded(event) => self.apply_end(event),
             event => {
                 if let Some(agent) = event.agent_name() {
-                    self.execution_mut(agent).apply_event(event, record.at);
+                    self.get_or_open_execution(agent).apply_event(event, record.at);
                 }
             }
         }
@@ -80,7 +80,7 @@ impl RunHistory {
     }
 
     /// Returns when the latest record was written.
-    pub fn latest_at(&self) -> Option<DateTime<Utc>> {
+    pub fn latest_record_at(&self) -> Option<DateTime<Utc>> {
         self.latest_at
     }
 
@@ -95,14 +95,14 @@ impl RunHistory {
     }
 
     /// Returns the state of the run.
-    pub fn run_state(&self, driver: RunDriver) -> RunState {
+    pub fn run_state(&self, driver: DriverProcess) -> RunState {
         let outcome = self.end_event.as_ref().map(|ended| ended.completion_reason);
         match (outcome, driver) {
             (Some(CompletionReason::WaitingForInput), _) => RunState::Waiting,
             (Some(outcome), _) => RunState::Ended(outcome),
             (None, _) if self.open.iter().any(|one| !one.requests.is_empty()) => RunState::Waiting,
-            (None, RunDriver::Process(_)) => RunState::Running,
-            (None, RunDriver::NoProcess) => RunState::Interrupted,
+            (None, DriverProcess::Process(_)) => RunState::Running,
+            (None, DriverProcess::NoProcess) => RunState::Interrupted,
         }
     }
 
@@ -146,7 +146,7 @@ impl RunHistory {
     }
 
     /// Returns how often the dependency at this position started the agent.
-    pub fn start_count(&self, agent: &Arc<str>, position: usize) -> usize {
+    pub fn dependency_start_count(&self, agent: &Arc<str>, position: usize) -> usize {
         self.starts.get(&(agent.clone(), position)).copied().unwrap_or(0)
     }
 
@@ -156,7 +156,7 @@ impl RunHistory {
     }
 
     /// Returns the summary of the run; `None` before the first record.
-    pub fn summarize_run(&self, id: RunId, driver: RunDriver) -> Option<RunSummary> {
+    pub fn summarize_run(&self, id: RunId, driver: DriverProcess) -> Option<RunSummary> {
         let started = self.start_event.as_ref()?;
         let totals = self.run_totals();
         Some(RunSummary {
@@ -209,7 +209,7 @@ impl RunHistory {
     }
 
     /// A message abandons the open turn, which counts if an execution in it had finished.
-    fn abandon_turn(&mut self) {
+    fn abandon_open_turn(&mut self) {
         self.end_event = None;
         let has_finished = self.open.iter().any(ExecutionAccount::is_finished);
         self.close_turn(self.is_turn_open && has_finished);
@@ -231,7 +231,7 @@ impl RunHistory {
 
     /// Returns the open execution of the agent. A fold that starts inside a turn meets executions that it has not seen
     /// start.
-    fn execution_mut(&mut self, agent: &str) -> &mut ExecutionAccount {
+    fn get_or_open_execution(&mut self, agent: &str) -> &mut ExecutionAccount {
         let open_index = self.open.iter().position(|one| *one.agent == *agent);
         let at = open_index.unwrap_or_else(|| {
             self.open.push(ExecutionAccount::new(agent.into(), self.latest_turn));

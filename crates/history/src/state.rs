@@ -7,14 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The process that drives a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunDriver {
+pub enum DriverProcess {
     /// The process with this id.
     Process(u32),
     /// No process.
     NoProcess,
 }
 
-impl RunDriver {
+impl DriverProcess {
     /// Returns the id of the process; `None` if no process drives the run.
     pub fn process_id(self) -> Option<u32> {
         match self {
@@ -24,7 +24,7 @@ impl RunDriver {
     }
 }
 
-impl From<Option<u32>> for RunDriver {
+impl From<Option<u32>> for DriverProcess {
     fn from(process: Option<u32>) -> Self {
         process.map_or(Self::NoProcess, Self::Process)
     }
@@ -55,7 +55,7 @@ impl RunState {
     }
 
     /// Returns the words of all states.
-    pub fn state_names() -> impl Iterator<Item = &'static str> {
+    pub fn list_state_names() -> impl Iterator<Item = &'static str> {
         let outcomes = CompletionReason::ALL
             .into_iter()
             .filter(|outcome| *outcome != CompletionReason::WaitingForInput);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use ensemble_core::conversation::{CompletionReason, FailedWork};
+use ensemble_core::conversation::{AgentWorkCounts, CompletionReason};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_language::data::ModelUsage;
@@ -51,7 +51,7 @@ pub struct RunSummary {
     pub failed: usize,
     /// The agents of whose executions a part or a tool call failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub failed_work: Vec<FailedWork>,
+    pub failed_work: Vec<AgentWorkCounts>,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
     /// The recorded questions and permission requests without an answer, in the order of the file.

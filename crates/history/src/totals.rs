@@ -3,7 +3,7 @@
 use std::ops::Add;
 use std::sync::Arc;
 
-use ensemble_core::conversation::{FailedWork, WorkCounts};
+use ensemble_core::conversation::{AgentWorkCounts, FailureCounts};
 use ensemble_language::data::ModelUsage;
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub struct AgentTotals {
     pub parts: PartTotals,
     /// The tool calls of the model that ended.
     #[serde(skip)]
-    pub tool_calls: WorkCounts,
+    pub tool_calls: FailureCounts,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
     /// The duration of all attempts that ended, in seconds.
@@ -56,16 +56,16 @@ pub struct PartTotals {
 
 impl RunTotals {
     /// Returns the agents of whose executions a part or a tool call failed, in the order of first starts.
-    pub fn list_failed_work(&self) -> Vec<FailedWork> {
-        let work = self.agents.iter().map(|(agent, totals)| FailedWork {
+    pub fn list_failed_work(&self) -> Vec<AgentWorkCounts> {
+        let work = self.agents.iter().map(|(agent, totals)| AgentWorkCounts {
             agent: agent.clone(),
-            parts: WorkCounts {
+            parts: FailureCounts {
                 failed: totals.parts.failed_parts,
                 count: totals.parts.listed_parts,
             },
             tool_calls: totals.tool_calls,
         });
-        work.filter(FailedWork::has_failures).collect()
+        work.filter(AgentWorkCounts::has_failures).collect()
     }
 
     /// Adds the totals of an execution of the agent.

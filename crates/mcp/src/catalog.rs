@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ensemble_core::operator::escape_hidden;
 use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
 use ensemble_language::loader::load_ensemble;
-use ensemble_project::catalogue::list_all_ensembles;
-use ensemble_project::prepare::{describe_unquoted, is_quotable_file};
+use ensemble_project::catalogue::list_ensembles_with_shadowed;
+use ensemble_project::prepare::{can_be_quoted_to_client, describe_without_quoting};
 use ensemble_project::{Project, ProjectError};
 use ensemble_reports::report::format_count;
 use ensemble_runs::schema_of_inputs;
@@ -55,7 +55,9 @@ impl EnsembleToolCatalog {
     pub fn load_catalog(project: &Project) -> Self {
         let mut invalid_ensembles = Vec::new();
         let mut valid_ensembles = Vec::new();
-        for listed_ensemble in list_all_ensembles(project).filter(|listed| project.contains_file(&listed.file)) {
+        for listed_ensemble in
+            list_ensembles_with_shadowed(project).filter(|listed| project.contains_file(&listed.file))
+        {
             let errors = listed_ensemble.errors.len();
             match listed_ensemble.loaded.ensemble {
                 Some(ensemble) if errors == 0 => {
@@ -88,7 +90,7 @@ impl EnsembleToolCatalog {
     }
 
     /// Returns the entry of the tool with this name.
-    pub(crate) fn take_entry(self, tool: &str) -> Option<EnsembleToolEntry> {
+    pub(crate) fn into_tool_entry(self, tool: &str) -> Option<EnsembleToolEntry> {
         self.entries.into_iter().find(|entry| entry.tool == tool)
     }
 }
@@ -97,8 +99,8 @@ impl EnsembleToolCatalog {
 pub(crate) type FolderFingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>;
 
 /// Reads the current fingerprint of the folder.
-pub(crate) fn folder_fingerprint(project: &Project) -> FolderFingerprint {
-    let files = project.list_all_named_files().into_iter().map(|(_, file)| {
+pub(crate) fn read_folder_fingerprint(project: &Project) -> FolderFingerprint {
+    let files = project.list_named_and_shadowed_files().into_iter().map(|(_, file)| {
         let about = project.folder.join(&file).metadata().ok();
         let changed = about.as_ref().and_then(|about| about.modified().ok());
         (file, changed, about.map_or(0, |about| about.len()))
@@ -136,9 +138,9 @@ pub(crate) fn resolve_readable_ensemble(project: &Project, given: &str) -> Resul
     let file = resolve_ensemble_file(project, given)?;
     let source = project.read_file(&file).map_err(|error| error.to_string())?;
     let loaded = load_ensemble(&source);
-    match is_quotable_file(&file, &loaded) {
+    match can_be_quoted_to_client(&file, &loaded) {
         true => Ok(file),
-        false => Err(describe_unquoted(&file, &loaded)),
+        false => Err(describe_without_quoting(&file, &loaded)),
     }
 }
 
@@ -204,7 +206,7 @@ impl EnsembleToolEntry {
             }),
         };
         if let Some(properties) = schema["properties"].as_object_mut() {
-            properties.values_mut().for_each(drop_references);
+            properties.values_mut().for_each(remove_schema_references);
             if let (Some(default), None, Some(task)) =
                 (default, self.ensemble.find_input("input"), properties.get_mut("input"))
             {
@@ -235,8 +237,8 @@ impl EnsembleToolEntry {
                 let description = format!("The latest output of `{name}`.");
                 match schema {
                     Some(mut schema) => {
-                        drop_references(&mut schema);
-                        allow_response(&mut schema);
+                        remove_schema_references(&mut schema);
+                        add_response_property(&mut schema);
                         // An agent that has put nothing out has none.
                         json!({"description": description, "anyOf": [schema, {"type": "null"}]})
                     }
@@ -248,7 +250,7 @@ impl EnsembleToolEntry {
 }
 
 /// Adds the key `response`, which the reply of a model can have, to a schema.
-fn allow_response(schema: &mut Value) {
+fn add_response_property(schema: &mut Value) {
     if schema.get("additionalProperties").is_some()
         && let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
         && !properties.contains_key("response")
@@ -258,7 +260,7 @@ fn allow_response(schema: &mut Value) {
 }
 
 /// Removes references, because they refer to the root of the original schema.
-fn drop_references(schema: &mut Value) {
+fn remove_schema_references(schema: &mut Value) {
     let refers = ["\"$ref\"", "\"$dynamicRef\""]
         .iter()
         .any(|word| schema.to_string().contains(word));

@@ -40,7 +40,7 @@ pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str
     let qualified: Vec<String> = ensembles
         .iter()
         .zip(&plain)
-        .map(|((_, path), plain)| qualify_name(plain, path))
+        .map(|((_, path), plain)| append_path_digest(plain, path))
         .collect();
     let same = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
     // A name that looks like the qualified name of another ensemble is qualified, too, whether the other needs it or not: so
@@ -64,7 +64,7 @@ pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str
 }
 
 /// Appends a digest of the path to the name.
-fn qualify_name(plain: &str, path: &str) -> String {
+fn append_path_digest(plain: &str, path: &str) -> String {
     let digest = sha256_of_text(path);
     let digest = &digest[..NAME_DIGEST_LENGTH];
     // The name has only ASCII characters.

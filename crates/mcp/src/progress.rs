@@ -60,7 +60,7 @@ fn progress_message(event: &Event) -> Option<String> {
         },
         Event::AttemptFailed(failed) => format!("{} is retried: {}", failed.agent, failed.failure.error),
         Event::ToolCallEnded(ended) => format!("{} has called {}", ended.within.agent, ended.call.name),
-        Event::RunEnded(ended) => format!("ended: {}", ended.to_sentence().0),
+        Event::RunEnded(ended) => format!("ended: {}", ended.to_outcome_sentence().0),
         _ => return None,
     })
 }

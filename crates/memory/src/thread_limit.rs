@@ -20,13 +20,13 @@ use std::time::Duration;
 #[derive(Debug, Default, Clone, Copy)]
 pub struct CountingAllocator<A>(pub A);
 
-type Told = Box<dyn FnOnce()>;
+type LostThreadCallback = Box<dyn FnOnce()>;
 
 thread_local! {
     /// The bytes since [`run_with_limit`] began; what others have allocated and this thread frees makes it smaller.
     static USED: Cell<isize> = const { Cell::new(0) };
     static LIMIT: Cell<isize> = const { Cell::new(isize::MAX) };
-    static TOLD: RefCell<Option<Told>> = const { RefCell::new(None) };
+    static LOST_CALLBACK: RefCell<Option<LostThreadCallback>> = const { RefCell::new(None) };
 }
 
 /// Returns the bytes that this thread has allocated since [`run_with_limit`] began; 0 if the program does not count
@@ -44,10 +44,10 @@ pub fn run_with_limit<T>(most: usize, lost: impl FnOnce() + 'static, run: impl F
     impl Drop for End {
         fn drop(&mut self) {
             LIMIT.set(isize::MAX);
-            TOLD.take();
+            LOST_CALLBACK.take();
         }
     }
-    TOLD.set(Some(Box::new(lost)));
+    LOST_CALLBACK.set(Some(Box::new(lost)));
     let _end = End;
     USED.set(0);
     LIMIT.set(isize::try_from(most).unwrap_or(isize::MAX));
@@ -58,10 +58,10 @@ pub fn run_with_limit<T>(most: usize, lost: impl FnOnce() + 'static, run: impl F
 ///
 /// This is not inlined into the program, which is optimised less than this crate.
 #[inline(never)]
-fn add_bytes(bytes: usize) {
+fn add_bytes_or_stop(bytes: usize) {
     let used = USED.get().saturating_add_unsigned(bytes);
     if used > LIMIT.get() {
-        stop_thread();
+        stop_thread_forever();
     }
     USED.set(used);
 }
@@ -73,16 +73,16 @@ fn subtract_bytes(bytes: usize) {
 
 /// Counts `taken` instead of `given`; both may exist for a moment.
 #[inline(never)]
-fn replace_bytes(given: usize, taken: usize) {
-    add_bytes(taken);
+fn count_reallocation(given: usize, taken: usize) {
+    add_bytes_or_stop(taken);
     subtract_bytes(given);
 }
 
 /// The end of this thread. Nothing that it holds can be taken back, because somebody may refer to it.
 #[cold]
-fn stop_thread() -> ! {
+fn stop_thread_forever() -> ! {
     LIMIT.set(isize::MAX);
-    if let Some(callback) = TOLD.take() {
+    if let Some(callback) = LOST_CALLBACK.take() {
         callback();
     }
     loop {
@@ -94,14 +94,14 @@ fn stop_thread() -> ! {
 unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add_bytes(layout.size());
+        add_bytes_or_stop(layout.size());
         // SAFETY: the caller's promise.
         unsafe { self.0.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        add_bytes(layout.size());
+        add_bytes_or_stop(layout.size());
         // SAFETY: the caller's promise.
         unsafe { self.0.alloc_zeroed(layout) }
     }
@@ -115,7 +115,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        replace_bytes(layout.size(), size);
+        count_reallocation(layout.size(), size);
         // SAFETY: the caller's promise.
         unsafe { self.0.realloc(pointer, layout, size) }
     }

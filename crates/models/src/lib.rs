@@ -27,7 +27,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_core::thread::{Attachment, Message, Reasoning, Role, StopReason, ToolCall};
+use ensemble_core::thread::{Attachment, Message, MessageRole, Reasoning, StopReason, ToolCall};
 use ensemble_language::ensemble::ModelProfile;
 
 /// A future that can be stored.
@@ -262,15 +262,15 @@ fn move_schema_to_messages(mut request: ModelRequest) -> ModelRequest {
         false => "When you call no more tools, answer",
     };
     let words = format!("{when} with one JSON object that matches this JSON Schema, and nothing else:\n{schema}");
-    let of = |role: Role| move |message: &&mut Message| message.role == role;
+    let of = |role: MessageRole| move |message: &&mut Message| message.role == role;
     let messages = &mut request.messages;
-    let place = match messages.iter().any(|message| message.role == Role::System) {
-        true => messages.iter_mut().find(of(Role::System)),
-        false => messages.iter_mut().rev().find(of(Role::User)),
+    let place = match messages.iter().any(|message| message.role == MessageRole::System) {
+        true => messages.iter_mut().find(of(MessageRole::System)),
+        false => messages.iter_mut().rev().find(of(MessageRole::User)),
     };
     match place {
         Some(message) => message.content = format!("{}\n\n{words}", message.content),
-        None => request.messages.push(Message::new(Role::User, words)),
+        None => request.messages.push(Message::new(MessageRole::User, words)),
     }
     request
 }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 
 use tokio::process::Command;
 
-use ensemble_core::runner::{AttemptOutcome, AttemptResult};
+use ensemble_core::runner::{AttemptEnd, AttemptResult};
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{carries_rights, is_program_variable};
 
@@ -107,9 +107,9 @@ impl ChildEnvironment {
     }
 
     /// Redacts the secrets in an outcome.
-    pub fn redact_outcome(&self, observed: AttemptOutcome) -> AttemptOutcome {
+    pub fn redact_outcome(&self, observed: AttemptEnd) -> AttemptEnd {
         match observed {
-            AttemptOutcome::Finished(observation) => AttemptOutcome::Finished(AttemptResult {
+            AttemptEnd::Finished(observation) => AttemptEnd::Finished(AttemptResult {
                 result: match observation.result {
                     Ok(mut output) => {
                         self.secrets.redact_map(&mut output);

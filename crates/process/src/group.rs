@@ -104,7 +104,7 @@ impl ProcessGroup {
         if let (Some(leader), Some(watchdog)) = (leader, &watchdog)
             && let Some(warning) = watchdog.watch_group(leader)
         {
-            ledger.warn(warning);
+            ledger.add_warning(warning);
         }
         Self {
             members: GroupMembers {

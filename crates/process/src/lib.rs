@@ -60,11 +60,11 @@ pub use self::environment::{ChildEnvironment, is_minimal_variable};
 use self::group::{ProcessGroup, StartedChild};
 pub use self::leftovers::kill_processes_of_run;
 pub use self::strays::become_orphan_collector;
-pub use self::tail::KEPT as STDERR_KEPT;
+pub use self::tail::MAX_FOLDED_RUNS as MAX_KEPT_STDERR;
 use self::tail::StreamTail;
 pub use self::watchdog::{ProcessWatchdog, run_watchdog};
 use crate::resource_room::ResourcePermitGuard;
-use ensemble_core::runner::{AttemptLedger, AttemptOutcome, AttemptResult, ExecutionInput};
+use ensemble_core::runner::{AttemptEnd, AttemptLedger, AttemptResult, ExecutionInput};
 use ensemble_core::trace;
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, KEPT_STREAM_BYTES, stream_end};
 
@@ -116,7 +116,7 @@ pub async fn run_program(
     folder: &Path,
     bounds: &ProcessSettings,
     execution: &ExecutionInput,
-) -> AttemptOutcome {
+) -> AttemptEnd {
     run_program_with_stdin(invocation, folder, bounds, execution, None).await
 }
 
@@ -127,8 +127,8 @@ pub async fn run_program_with_stdin(
     bounds: &ProcessSettings,
     execution: &ExecutionInput,
     stdin: Option<&str>,
-) -> AttemptOutcome {
-    let observed = AttemptOutcome::Finished(AttemptResult {
+) -> AttemptEnd {
+    let observed = AttemptEnd::Finished(AttemptResult {
         parts: Vec::new(),
         answer: None,
         result: run_to_output(invocation, folder, bounds, execution, stdin).await,
@@ -201,7 +201,7 @@ async fn start_confined_process(
     if let Some(sandbox) = &bounds.sandbox {
         execution
             .ledger
-            .add_sandbox(confine::describe_enforced_rules(&sandbox.rules));
+            .add_enforced_sandbox(confine::describe_enforced_rules(&sandbox.rules));
     }
     running.group.keep_folder_until_end(confined.temporary);
     Ok(running)
@@ -290,11 +290,11 @@ fn build_command(
         .env(ATTEMPT, execution.attempt.to_string())
         .env(TURN, (execution.turn_count + 1).to_string())
         .envs(execution.part.as_ref().map(|part| (PART, &*part.key)))
-        .envs(trace::current_span().map(|span| ("TRACEPARENT", span.to_string())))
+        .envs(trace::current_task_span().map(|span| ("TRACEPARENT", span.to_string())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    if let Some(span) = trace::current_span() {
+    if let Some(span) = trace::current_task_span() {
         match span.state.is_empty() {
             true => command.env_remove("TRACESTATE"),
             false => command.env("TRACESTATE", &*span.state),

@@ -55,7 +55,7 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
         self.write_field("input_data", &execution.input).await?;
         self.write_map("inputs", execution.inputs.iter()).await?;
         self.write_map("context", execution.context.iter()).await?;
-        self.write_map("dependencies", unique_outputs(execution.script_dependencies()))
+        self.write_map("dependencies", unique_outputs(execution.latest_success_outputs()))
             .await?;
         self.write_map("failures", unique_outputs(&execution.failures)).await?;
         self.write_field("news", &execution.news).await?;

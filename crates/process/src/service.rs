@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::confine::{self, ProcessSandbox};
 use super::group::{self, ProcessGroup};
 use super::process_failures;
-use super::{ChildEnvironment, ProcessWatchdog, ProgramInvocation, RUN_ID_VARIABLE, STDERR_KEPT};
+use super::{ChildEnvironment, MAX_KEPT_STDERR, ProcessWatchdog, ProgramInvocation, RUN_ID_VARIABLE};
 use crate::resource_room;
 use ensemble_core::runner::AttemptLedger;
 
@@ -89,7 +89,7 @@ pub async fn start_service(
     if let Some(sandbox) = setting.sandbox {
         setting
             .ledger
-            .add_sandbox(confine::describe_enforced_rules(&sandbox.rules));
+            .add_enforced_sandbox(confine::describe_enforced_rules(&sandbox.rules));
     }
     group.keep_folder_until_end(temporary);
     let (Some(stdin), Some(stdout), Some(stderr_pipe)) = pipes else {
@@ -145,8 +145,8 @@ impl ServiceStderr {
         while let Ok(count @ 1..) = stream.read(&mut piece).await {
             let mut bytes = self.lock_bytes();
             bytes.extend_from_slice(&piece[..count]);
-            if bytes.len() > 2 * STDERR_KEPT {
-                let surplus = bytes.len() - STDERR_KEPT;
+            if bytes.len() > 2 * MAX_KEPT_STDERR {
+                let surplus = bytes.len() - MAX_KEPT_STDERR;
                 bytes.drain(..surplus);
             }
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{ChildEnvironment, ProcessSettings, payload};
 use ensemble_core::request::RequestOrigin;
-use ensemble_core::runner::{AttemptLedger, ExecutionInput, ExecutionRecords};
+use ensemble_core::runner::{AttemptLedger, ExecutionInput, ExecutionRecorder};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_language::data::{JsonMap, RemainingBudget, RunContext};
 use ensemble_language::execution_history::ExecutionHistory;
@@ -14,7 +14,7 @@ use ensemble_language::execution_history::ExecutionHistory;
 /// Returns an execution with a number of its own in each field.
 pub fn an_execution() -> ExecutionInput {
     ExecutionInput {
-        records: ExecutionRecords::default(),
+        records: ExecutionRecorder::default(),
         origin: RequestOrigin::default(),
         run_id: Arc::from("run-1"),
         agent_name: Arc::from("asker"),

@@ -14,11 +14,11 @@ use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::open_folder::ProjectFolder;
+use crate::open_folder::LinkFreeFolder;
 
 /// The reason why a file has not been replaced. The file is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReplaceError {
+pub enum FileReplaceError {
     /// Its text is another one than the caller has read.
     #[error("it has changed since it was read")]
     Changed,
@@ -30,7 +30,7 @@ pub enum ReplaceError {
     Refused(String),
 }
 
-impl From<io::Error> for ReplaceError {
+impl From<io::Error> for FileReplaceError {
     fn from(error: io::Error) -> Self {
         Self::Refused(error.to_string())
     }
@@ -49,11 +49,11 @@ pub struct FileReplacement<'t> {
 
 /// The reason why none of several files has been replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplaceAllError {
+pub struct FilesReplaceError {
     /// The number of the file that is in the way.
     pub at: usize,
     /// Why.
-    pub error: ReplaceError,
+    pub error: FileReplaceError,
     /// The numbers of files that have their new texts all the same, because their old ones could not be put back.
     pub replaced_files: Vec<usize>,
 }
@@ -62,13 +62,13 @@ pub struct ReplaceAllError {
 ///
 /// # Errors
 /// The file cannot be written, or its text is another one.
-pub fn replace_file(path: &Path, before: &str, after: &str) -> Result<(), ReplaceError> {
+pub fn replace_file_if_unchanged(path: &Path, before: &str, after: &str) -> Result<(), FileReplaceError> {
     let file = FileReplacement {
         path,
         old_text: before,
         new_text: after,
     };
-    rename_all(None, &[file], &mut ProjectFolder::rename_entry).map_err(|none| none.error)
+    stage_and_rename_all(None, &[file], &mut LinkFreeFolder::rename_entry).map_err(|none| none.error)
 }
 
 /// Replaces the texts of several files inside the folder `root`, or none of them. A path can contain links that lead to another
@@ -79,15 +79,19 @@ pub fn replace_file(path: &Path, before: &str, after: &str) -> Result<(), Replac
 ///
 /// # Errors
 /// A file is outside of the folder or cannot be written, or its text is another one.
-pub fn replace_files(root: &Path, files: &[FileReplacement<'_>]) -> Result<(), ReplaceAllError> {
-    rename_all(Some(root), files, &mut ProjectFolder::rename_entry)
+pub fn replace_files_if_unchanged(root: &Path, files: &[FileReplacement<'_>]) -> Result<(), FilesReplaceError> {
+    stage_and_rename_all(Some(root), files, &mut LinkFreeFolder::rename_entry)
 }
 
 /// What renames a file within its folder.
-type Rename<'r> = &'r mut dyn FnMut(&ProjectFolder, &OsStr, &OsStr) -> io::Result<()>;
+type RenameInFolder<'r> = &'r mut dyn FnMut(&LinkFreeFolder, &OsStr, &OsStr) -> io::Result<()>;
 
-fn rename_all(root: Option<&Path>, files: &[FileReplacement<'_>], rename: Rename<'_>) -> Result<(), ReplaceAllError> {
-    let none = |(at, why)| ReplaceAllError {
+fn stage_and_rename_all(
+    root: Option<&Path>,
+    files: &[FileReplacement<'_>],
+    rename: RenameInFolder<'_>,
+) -> Result<(), FilesReplaceError> {
+    let none = |(at, why)| FilesReplaceError {
         at,
         error: why,
         replaced_files: Vec::new(),
@@ -108,7 +112,7 @@ fn rename_all(root: Option<&Path>, files: &[FileReplacement<'_>], rename: Rename
             let unrestored_indices =
                 (0..at).filter(|before| !staged_files[*before].restore_old_text(&files[*before], rename));
             let replaced_files = unrestored_indices.collect();
-            return Err(ReplaceAllError {
+            return Err(FilesReplaceError {
                 at,
                 error,
                 replaced_files,
@@ -121,7 +125,7 @@ fn rename_all(root: Option<&Path>, files: &[FileReplacement<'_>], rename: Rename
 /// The new text of a file beside it, and its old text. What is not renamed is removed.
 struct StagedFile {
     /// The folder of all three, which is the same one whatever becomes of its path.
-    folder: ProjectFolder,
+    folder: LinkFreeFolder,
     target: OsString,
     new: OsString,
     old: Option<OsString>,
@@ -132,22 +136,22 @@ impl StagedFile {
         root: Option<&Path>,
         file: &FileReplacement<'_>,
         keeps_old: bool,
-    ) -> Result<Self, ReplaceError> {
+    ) -> Result<Self, FileReplaceError> {
         let path = file.path.canonicalize()?;
         if let Some(root) = root {
             check_inside(root, &path)?;
         }
-        let in_no_folder = || ReplaceError::Refused("its path has no folder".to_owned());
-        let folder = ProjectFolder::open_without_links(path.parent().ok_or_else(in_no_folder)?)?;
+        let in_no_folder = || FileReplaceError::Refused("its path has no folder".to_owned());
+        let folder = LinkFreeFolder::open_without_links(path.parent().ok_or_else(in_no_folder)?)?;
         let target = path.file_name().ok_or_else(in_no_folder)?.to_owned();
         let permissions = folder.open_file(&target)?.metadata()?.permissions();
         if permissions.readonly() {
-            return Err(ReplaceError::ReadOnly);
+            return Err(FileReplaceError::ReadOnly);
         }
         let shown_name = target.to_string_lossy();
         let beside = |end: &str| OsString::from(format!(".{shown_name}.{}.{end}", std::process::id()));
         let (new, old) = (beside("fix"), keeps_old.then(|| beside("old")));
-        write_new_file(&folder, &new, file.new_text, &permissions)?;
+        write_synced_file(&folder, &new, file.new_text, &permissions)?;
         let mut staged_file = Self {
             folder,
             target,
@@ -155,22 +159,22 @@ impl StagedFile {
             old: None,
         };
         if let Some(old) = old {
-            write_new_file(&staged_file.folder, &old, file.old_text, &permissions)?;
+            write_synced_file(&staged_file.folder, &old, file.old_text, &permissions)?;
             staged_file.old = Some(old);
         }
         Ok(staged_file)
     }
 
     /// Checks that the text of the file is still the one that was read.
-    fn check_unchanged(&self, file: &FileReplacement<'_>) -> Result<(), ReplaceError> {
+    fn check_unchanged(&self, file: &FileReplacement<'_>) -> Result<(), FileReplaceError> {
         match self.folder.read_file(&self.target)? == file.old_text.as_bytes() {
             true => Ok(()),
-            false => Err(ReplaceError::Changed),
+            false => Err(FileReplaceError::Changed),
         }
     }
 
     /// Puts the old text back. `false`: the file still has the new one.
-    fn restore_old_text(&self, file: &FileReplacement<'_>, rename: Rename<'_>) -> bool {
+    fn restore_old_text(&self, file: &FileReplacement<'_>, rename: RenameInFolder<'_>) -> bool {
         let text = self.folder.read_file(&self.target);
         let is_new = text.is_ok_and(|text| text == file.new_text.as_bytes());
         let old = self.old.as_ref().filter(|_| is_new);
@@ -205,8 +209,8 @@ pub fn create_file(path: &Path, text: &str) -> io::Result<()> {
     }
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = ProjectFolder::open_without_links(&folder.unwrap_or(Path::new(".")).canonicalize()?)?;
-    fill_file(&folder, name, &folder.create_file(name)?, text)
+    let folder = LinkFreeFolder::open_without_links(&folder.unwrap_or(Path::new(".")).canonicalize()?)?;
+    fill_or_remove_file(&folder, name, &folder.create_file(name)?, text)
 }
 
 /// Writes files inside the folder `root` that must not be there, in this order, or none of them. A link that is made meanwhile is not
@@ -216,7 +220,7 @@ pub fn create_file(path: &Path, text: &str) -> io::Result<()> {
 /// As [`create_file`], or a file is outside of the folder; with the number of the file that is in the way. Folders that were made for
 /// the files stay.
 pub fn create_files(root: &Path, files: &[(PathBuf, &str)]) -> Result<(), (usize, io::Error)> {
-    let mut created: Vec<(ProjectFolder, &OsStr)> = Vec::new();
+    let mut created: Vec<(LinkFreeFolder, &OsStr)> = Vec::new();
     for (at, (path, text)) in files.iter().enumerate() {
         match create_file_inside(root, path, text) {
             Ok(file) => created.push(file),
@@ -232,7 +236,7 @@ pub fn create_files(root: &Path, files: &[(PathBuf, &str)]) -> Result<(), (usize
 }
 
 /// Writes a file inside the folder; returns the folder that contains the file, and the name of the file.
-fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result<(ProjectFolder, &'p OsStr)> {
+fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result<(LinkFreeFolder, &'p OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut missing: Vec<&OsStr> = Vec::new();
     let mut nearest = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
@@ -242,24 +246,24 @@ fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result
     }
     let nearest = nearest.canonicalize()?;
     check_inside(root, &nearest)?;
-    let mut folder = ProjectFolder::open_without_links(&nearest)?;
+    let mut folder = LinkFreeFolder::open_without_links(&nearest)?;
     for name in missing.into_iter().rev() {
         folder = folder.open_or_create_child(name)?;
     }
-    fill_file(&folder, name, &folder.create_file(name)?, text)?;
+    fill_or_remove_file(&folder, name, &folder.create_file(name)?, text)?;
     Ok((folder, name))
 }
 
 /// Writes the text into a new file; nothing is left of the file if that fails.
-fn fill_file(folder: &ProjectFolder, name: &OsStr, mut file: &File, text: &str) -> io::Result<()> {
+fn fill_or_remove_file(folder: &LinkFreeFolder, name: &OsStr, mut file: &File, text: &str) -> io::Result<()> {
     let write_result = file.write_all(text.as_bytes());
     write_result.inspect_err(|_| drop(folder.remove_file(name)))
 }
 
 /// Writes a file with these permissions, and waits until the text is on the disk.
-fn write_new_file(folder: &ProjectFolder, name: &OsStr, text: &str, permissions: &Permissions) -> io::Result<()> {
+fn write_synced_file(folder: &LinkFreeFolder, name: &OsStr, text: &str, permissions: &Permissions) -> io::Result<()> {
     let file = folder.create_file(name)?;
-    fill_file(folder, name, &file, text)?;
+    fill_or_remove_file(folder, name, &file, text)?;
     let finished = file.set_permissions(permissions.clone()).and_then(|()| file.sync_all());
     finished.inspect_err(|_| drop(folder.remove_file(name)))
 }
@@ -273,9 +277,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.yaml");
         std::fs::write(&path, "theirs").expect("written");
-        assert_eq!(replace_file(&path, "old", "new"), Err(ReplaceError::Changed));
+        assert_eq!(
+            replace_file_if_unchanged(&path, "old", "new"),
+            Err(FileReplaceError::Changed)
+        );
         assert_eq!(std::fs::read_to_string(&path).expect("text"), "theirs");
-        replace_file(&path, "theirs", "new").expect("written");
+        replace_file_if_unchanged(&path, "theirs", "new").expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("text"), "new");
         let left = std::fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 1, "nothing is left beside it");
@@ -321,7 +328,7 @@ mod tests {
             new_text: "new",
         }];
         // Between the last check and the rename, the folder is replaced by a link.
-        let result = rename_all(Some(&root), &replacement, &mut |folder, from, to| {
+        let result = stage_and_rename_all(Some(&root), &replacement, &mut |folder, from, to| {
             std::fs::rename(root.join("in"), root.join("moved"))?;
             std::os::unix::fs::symlink(&outside, root.join("in"))?;
             folder.rename_entry(from, to)
@@ -330,8 +337,13 @@ mod tests {
         assert_eq!(text(outside.join("x.yaml")), "old");
         assert_eq!(text(root.join("moved/x.yaml")), "new");
         // The link is there from the beginning.
-        let error = replace_files(&root, &replacement).expect_err("it leads outside").error;
-        assert_eq!(error, ReplaceError::Refused("it is outside of the folder".to_owned()));
+        let error = replace_files_if_unchanged(&root, &replacement)
+            .expect_err("it leads outside")
+            .error;
+        assert_eq!(
+            error,
+            FileReplaceError::Refused("it is outside of the folder".to_owned())
+        );
         let (_, error) = create_files(&root, &[(root.join("in/new/y.yaml"), "new")]).expect_err("it leads outside");
         assert_eq!(error.to_string(), "it is outside of the folder");
         assert_eq!(
@@ -350,7 +362,7 @@ mod tests {
         files: usize,
         failing: &[usize],
         change: impl FnOnce(&Path),
-    ) -> (Result<(), ReplaceAllError>, Vec<String>) {
+    ) -> (Result<(), FilesReplaceError>, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let paths: Vec<PathBuf> = (1..=files).map(|at| folder.path().join(format!("{at}.yaml"))).collect();
         let texts: Vec<(String, String)> = (1..=files).map(|at| (at.to_string(), format!("new {at}"))).collect();
@@ -371,7 +383,7 @@ mod tests {
             })
             .collect();
         let mut count = 0;
-        let result = rename_all(Some(folder.path()), &all, &mut |folder, from, to| {
+        let result = stage_and_rename_all(Some(folder.path()), &all, &mut |folder, from, to| {
             count += 1;
             match failing.contains(&count) {
                 true => Err(std::io::Error::other("no")),
@@ -387,8 +399,8 @@ mod tests {
     #[test]
     fn all_files_are_replaced_or_none() {
         let refused = |at, left: &[usize]| {
-            let why = ReplaceError::Refused("no".to_owned());
-            Err(ReplaceAllError {
+            let why = FileReplaceError::Refused("no".to_owned());
+            Err(FilesReplaceError {
                 at,
                 error: why,
                 replaced_files: left.to_vec(),
@@ -415,7 +427,7 @@ mod tests {
     fn what_is_in_the_way_of_the_last_file_is_seen_before_the_first_one_is_replaced() {
         let changed = |folder: &Path| std::fs::write(folder.join("3.yaml"), "theirs").expect("written");
         let (result, texts) = placed(3, &[1], changed);
-        assert_eq!(result.expect_err("it was changed").error, ReplaceError::Changed);
+        assert_eq!(result.expect_err("it was changed").error, FileReplaceError::Changed);
         assert_eq!(texts, ["1", "2", "theirs"]);
         let folder = |folder: &Path| {
             std::fs::remove_file(folder.join("3.yaml")).expect("removed");
@@ -425,9 +437,9 @@ mod tests {
         assert!(
             matches!(
                 result,
-                Err(ReplaceAllError {
+                Err(FilesReplaceError {
                     at: 2,
-                    error: ReplaceError::Refused(_),
+                    error: FileReplaceError::Refused(_),
                     ..
                 })
             ),

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use self::command::check_startable;
 use self::inner::EnsembleNesting;
-use self::scripts::ScriptFacts;
+use self::scripts::RhaiScriptFacts;
 use crate::config::load_all_profiles;
 use crate::error::ProjectError;
 use crate::prepare::{PreparedEnsemble, ensemble_folder};
@@ -41,15 +41,15 @@ use ensemble_process::program::{
     ResolvedScript, ScriptFolders, ScriptLookupError, find_unused_arguments_error, resolve_command_words,
     resolve_external_program, resolve_needed_program,
 };
-use ensemble_scripts::regular_files::describe_other_type;
-use ensemble_scripts::{self, WrittenOutput};
+use ensemble_scripts::regular_files::describe_irregular_type;
+use ensemble_scripts::{self, LiteralOutput};
 
 pub use self::checkers::SyntaxChecks;
 pub use self::inner::NestedEnsembleCheck;
-pub use self::scripts::ScriptFactsCache;
+pub use self::scripts::RhaiScriptCache;
 
 /// Most scripts that are remembered.
-const MOST: usize = 2000;
+const MAX_CACHED_FILES: usize = 2000;
 
 /// A folder with ensembles in it.
 pub struct EnsembleFolder<'s> {
@@ -62,7 +62,7 @@ pub struct EnsembleFolder<'s> {
     /// Why it cannot, until somebody has said so.
     config_error: Option<ProjectError>,
     scripts: RefCell<HashMap<String, Result<ResolvedScript, ScriptLookupError>>>,
-    texts: Arc<ScriptFactsCache>,
+    texts: Arc<RhaiScriptCache>,
     nesting: EnsembleNesting,
     checkers: Option<Arc<SyntaxChecks>>,
     is_ci: bool,
@@ -89,7 +89,7 @@ impl<'s> EnsembleFolder<'s> {
         Self {
             configured_profiles,
             config_error,
-            ..Self::new(given_folder(file), places, project)
+            ..Self::new(folder_of_argument(file), places, project)
         }
     }
 
@@ -102,12 +102,12 @@ impl<'s> EnsembleFolder<'s> {
         };
         Self {
             is_run: true,
-            ..Self::new(given_folder(&prepared.file), places, project)
+            ..Self::new(folder_of_argument(&prepared.file), places, project)
         }
     }
 
     fn new(given_path: PathBuf, mut places: ScriptFolders, project: &'s Project) -> Self {
-        let has_hidden_root = !project.allows_path(&places.project_root);
+        let has_hidden_root = !project.is_inside_boundary(&places.project_root);
         if let Some(boundary) = project.boundary.as_ref().filter(|_| has_hidden_root) {
             places.project_root.clone_from(boundary);
         }
@@ -152,7 +152,7 @@ impl<'s> EnsembleFolder<'s> {
 
     /// Likewise, knowing of scripts what other folders know of them.
     #[must_use]
-    pub fn with_shared_scripts(mut self, scripts: &Arc<ScriptFactsCache>) -> Self {
+    pub fn with_shared_scripts(mut self, scripts: &Arc<RhaiScriptCache>) -> Self {
         self.texts = Arc::clone(scripts);
         self
     }
@@ -176,7 +176,7 @@ impl<'s> EnsembleFolder<'s> {
 
     /// Returns whether every file that the words of a command line can name is inside the boundary. Checks report nothing about files
     /// outside of it.
-    fn allows_words(&self, text: &str) -> bool {
+    fn allows_paths_in_text(&self, text: &str) -> bool {
         if self.project.boundary.is_none() {
             return true;
         }
@@ -189,25 +189,25 @@ impl<'s> EnsembleFolder<'s> {
         let folders = [&self.places.ensemble_dir, &self.places.project_root, &scripts];
         words
             .flat_map(|word| folders.map(|folder| folder.join(word)))
-            .all(|path| self.project.allows_path(&path))
+            .all(|path| self.project.is_inside_boundary(&path))
     }
 
     /// Returns whether every file that a command line can name is inside the boundary.
-    fn allows_command(&self, command: &CommandLine) -> bool {
+    fn allows_paths_of_command(&self, command: &CommandLine) -> bool {
         match command {
-            CommandLine::Text(text) => self.allows_words(text),
-            CommandLine::Words(words) => words.iter().all(|word| self.allows_words(word)),
+            CommandLine::Text(text) => self.allows_paths_in_text(text),
+            CommandLine::Words(words) => words.iter().all(|word| self.allows_paths_in_text(word)),
         }
     }
 
-    fn resolve_script(&self, script: &str) -> Result<ResolvedScript, ScriptLookupError> {
+    fn resolve_startable_script(&self, script: &str) -> Result<ResolvedScript, ScriptLookupError> {
         if let Some(cached_script) = self.scripts.borrow().get(script) {
             return cached_script.clone();
         }
         let resolved =
             resolve_needed_program(script, &self.places).and_then(|found| check_startable(found, &self.places));
         let mut scripts = self.scripts.borrow_mut();
-        if scripts.len() >= MOST {
+        if scripts.len() >= MAX_CACHED_FILES {
             scripts.clear();
         }
         scripts.insert(script.to_owned(), resolved.clone());
@@ -215,17 +215,17 @@ impl<'s> EnsembleFolder<'s> {
     }
 
     /// Returns the facts about the Rhai script in this file.
-    fn script_facts<T>(&self, path: &Path, of: impl FnOnce(&ScriptFacts) -> T) -> Option<T> {
+    fn map_script_facts<T>(&self, path: &Path, of: impl FnOnce(&RhaiScriptFacts) -> T) -> Option<T> {
         let name = || self.project.relative_path(path).display().to_string();
-        self.texts.facts_for_file(path, name).get().map(of)
+        self.texts.load_facts_once(path, name).get().map(of)
     }
 
     /// Returns the possible outputs of the agent, if they are known.
-    fn find_outputs(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
+    fn find_outputs(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<LiteralOutput>> {
         match &agent.kind {
-            AgentKind::Script { script, .. } if !self.allows_words(script) => None,
-            AgentKind::Script { script, .. } => match self.resolve_script(script).ok()? {
-                ResolvedScript::Rhai(path) => self.script_facts(&path, |known| known.analysis.outputs.clone())?,
+            AgentKind::Script { script, .. } if !self.allows_paths_in_text(script) => None,
+            AgentKind::Script { script, .. } => match self.resolve_startable_script(script).ok()? {
+                ResolvedScript::Rhai(path) => self.map_script_facts(&path, |known| known.analysis.outputs.clone())?,
                 ResolvedScript::Process(_) => None,
             },
             _ => written_outputs::find_possible_outputs(
@@ -237,7 +237,7 @@ impl<'s> EnsembleFolder<'s> {
     }
 
     /// Returns the finding about a script or program that cannot be started.
-    fn unavailable_finding(&self, unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
+    fn unavailable_script_finding(&self, unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
         if self.has_hidden_root {
             return None;
         }
@@ -248,14 +248,14 @@ impl<'s> EnsembleFolder<'s> {
         Some(finding.with_help(unavailable.help))
     }
 
-    fn check_script(&self, script: &str, at: RouteLocation) -> Option<Finding> {
-        if !self.allows_words(script) {
+    fn check_script_reference(&self, script: &str, at: RouteLocation) -> Option<Finding> {
+        if !self.allows_paths_in_text(script) {
             return None;
         }
-        match self.resolve_script(script) {
-            Ok(ResolvedScript::Rhai(path)) => self.check_rhai_file(&path, at),
+        match self.resolve_startable_script(script) {
+            Ok(ResolvedScript::Rhai(path)) => self.check_rhai_file_compiles(&path, at),
             Ok(ResolvedScript::Process(_)) => None,
-            Err(error) => self.unavailable_finding(error, at),
+            Err(error) => self.unavailable_script_finding(error, at),
         }
     }
 
@@ -266,7 +266,7 @@ impl<'s> EnsembleFolder<'s> {
             let AgentKind::Script { script, args, .. } = &agent.kind else {
                 return None;
             };
-            if args.is_empty() || !self.allows_words(script) {
+            if args.is_empty() || !self.allows_paths_in_text(script) {
                 return None;
             }
             let error = find_unused_arguments_error(script, &self.places)?;
@@ -276,11 +276,11 @@ impl<'s> EnsembleFolder<'s> {
     }
 
     /// Returns the inputs that agents give their ensembles, and that do not fit.
-    fn check_inner_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
+    fn check_nested_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let agents = ensemble.agents.iter().enumerate();
         let findings = agents.flat_map(|(at, agent)| match &agent.kind {
             AgentKind::Ensemble { ensemble, .. } => match self.find_valid_ensemble(ensemble) {
-                Some(inner) => given::check_inputs(agent, &Agent::route_at(at), &inner),
+                Some(inner) => given::check_passed_inputs(agent, &Agent::route_at(at), &inner),
                 None => Vec::new(),
             },
             _ => Vec::new(),
@@ -304,11 +304,11 @@ impl<'s> EnsembleFolder<'s> {
         });
         attached.filter_map(|(path, at)| {
             let file = self.places.attachment_path(path);
-            let is_there = path.contains('{') || !self.project.allows_path(&file) || file.is_file();
+            let is_there = path.contains('{') || !self.project.is_inside_boundary(&file) || file.is_file();
             let message = match file
                 .metadata()
                 .ok()
-                .and_then(|known| describe_other_type(known.file_type()))
+                .and_then(|known| describe_irregular_type(known.file_type()))
             {
                 Some(file_type) => format!("`{path}` is {file_type}, not a file"),
                 None => format!("there is no file `{path}`"),
@@ -322,32 +322,32 @@ impl<'s> EnsembleFolder<'s> {
     fn check_program(&self, llm: &LlmSpec, route: &Route) -> Option<Finding> {
         let acp = llm.acp_agent().filter(|acp| !acp.is_simulated())?;
         if let AcpProgram::Command { command, .. } = &acp.program
-            && !self.allows_words(command)
+            && !self.allows_paths_in_text(command)
         {
             return None;
         }
         let missing = resolve_external_program(&acp.program, &self.places).err()?;
-        self.unavailable_finding(missing, route.with_key("acp").into_value_location())
+        self.unavailable_script_finding(missing, route.with_key("acp").into_value_location())
     }
 
     /// Returns the program or script of a tool.
     fn check_tool(&self, tool: &ToolDefinition, route: &Route) -> Option<Finding> {
         match &tool.kind {
             ToolKind::Script { script, .. } => {
-                self.check_script(script, route.with_key("script").into_value_location())
+                self.check_script_reference(script, route.with_key("script").into_value_location())
             }
             ToolKind::Ensemble { ensemble, .. } => {
                 self.check_nested_ensemble(ensemble, route.with_key("ensemble").into_value_location())
             }
-            ToolKind::Mcp(McpServer::Command { command, .. }) if !self.allows_command(command) => None,
+            ToolKind::Mcp(McpServer::Command { command, .. }) if !self.allows_paths_of_command(command) => None,
             ToolKind::Mcp(McpServer::Command { command, cwd, .. }) => {
                 let at = route.with_key("mcp").with_key("command").into_value_location();
                 let finding = match command {
-                    CommandLine::Text(text) => self.check_script(text, at),
+                    CommandLine::Text(text) => self.check_script_reference(text, at),
                     CommandLine::Words(words) => {
                         let resolved = resolve_command_words(words, &self.places);
                         let started = resolved.and_then(|found| check_startable(found, &self.places));
-                        self.unavailable_finding(started.err()?, at)
+                        self.unavailable_script_finding(started.err()?, at)
                     }
                 };
                 // A server starts with the first model that needs it, which is too late for a run. Files that the command
@@ -374,31 +374,35 @@ impl CheckContext for EnsembleFolder<'_> {
 
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
-            return self.find_result_keys(named);
+            return self.nested_result_keys(named);
         }
-        Some(ensemble_scripts::collect_keys(&self.find_outputs(ensemble, agent)?))
+        Some(ensemble_scripts::collect_output_keys(
+            &self.find_outputs(ensemble, agent)?,
+        ))
     }
 
     fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<ValueType> {
         if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
-            return self.find_result_type(named);
+            return self.infer_nested_result_type(named);
         }
-        Some(ensemble_scripts::unify_types(&self.find_outputs(ensemble, agent)?))
+        Some(ensemble_scripts::unify_output_types(
+            &self.find_outputs(ensemble, agent)?,
+        ))
     }
 
     fn always_true_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
         let output_keys = self.find_outputs(ensemble, agent).unwrap_or_default();
-        ensemble_scripts::latched_keys(&output_keys)
+        ensemble_scripts::list_latched_keys(&output_keys)
     }
 
     fn find_script(&self, script: &str) -> Option<Arc<ScriptText>> {
-        if !self.allows_words(script) {
+        if !self.allows_paths_in_text(script) {
             return None;
         }
-        let ResolvedScript::Rhai(path) = self.resolve_script(script).ok()? else {
+        let ResolvedScript::Rhai(path) = self.resolve_startable_script(script).ok()? else {
             return None;
         };
-        self.script_facts(&path, |known| known.analysis.names.clone())?
+        self.map_script_facts(&path, |known| known.analysis.names.clone())?
     }
 
     fn find_nested_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
@@ -419,7 +423,7 @@ impl CheckContext for EnsembleFolder<'_> {
             let route = Agent::route_at(at);
             match &agent.kind {
                 AgentKind::Script { script, .. } => {
-                    self.check_script(script, route.with_key("script").into_value_location())
+                    self.check_script_reference(script, route.with_key("script").into_value_location())
                 }
                 AgentKind::Ensemble { .. } if self.is_run => None,
                 AgentKind::Ensemble { ensemble, .. } => {
@@ -431,7 +435,7 @@ impl CheckContext for EnsembleFolder<'_> {
         };
         let is_prepared = |name: &Arc<str>, tool: &ToolDefinition| {
             let is_nested = matches!(tool.kind, ToolKind::Ensemble { .. });
-            self.is_run && is_nested && is_tool_used(ensemble, name, tool)
+            self.is_run && is_nested && can_model_call_tool(ensemble, name, tool)
         };
         let of_tool = |(name, tool): &(Arc<str>, ToolDefinition)| match is_prepared(name, tool) {
             true => None,
@@ -441,21 +445,21 @@ impl CheckContext for EnsembleFolder<'_> {
         let findings = agents.chain(ensemble.tools.iter().filter_map(of_tool));
         let findings = findings.chain(self.check_attachments(ensemble));
         let findings = findings.chain(self.check_unused_arguments(ensemble));
-        let is_examined = |path: &Path| self.project.allows_path(path);
+        let is_examined = |path: &Path| self.project.is_inside_boundary(path);
         let sandbox_findings = paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir, &is_examined);
         let findings = findings.chain(sandbox_findings);
         let inner_inputs = match self.is_run {
             true => Vec::new(),
-            false => self.check_inner_inputs(ensemble),
+            false => self.check_nested_inputs(ensemble),
         };
         let findings = findings.chain(inner_inputs);
-        let findings = findings.chain(self.check_syntax(ensemble));
+        let findings = findings.chain(self.check_script_syntax(ensemble));
         findings.chain(self.check_replacement_scripts(ensemble)).collect()
     }
 }
 
 /// Returns whether a model of the ensemble can call the tool.
-fn is_tool_used(ensemble: &Ensemble, name: &str, tool: &ToolDefinition) -> bool {
+fn can_model_call_tool(ensemble: &Ensemble, name: &str, tool: &ToolDefinition) -> bool {
     let is_used = |agent: &Agent| match &agent.kind {
         AgentKind::Llm(llm) => llm.tools.iter().any(|used| *used.tool == *name),
         _ => false,
@@ -463,6 +467,6 @@ fn is_tool_used(ensemble: &Ensemble, name: &str, tool: &ToolDefinition) -> bool 
     tool.permission != PermissionMode::Deny && ensemble.agents.iter().any(is_used)
 }
 
-fn given_folder(file: &Path) -> PathBuf {
+fn folder_of_argument(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).to_owned()
 }

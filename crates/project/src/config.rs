@@ -14,11 +14,11 @@ use ensemble_language::profiles::ModelProfiles;
 use crate::error::ProjectError;
 use crate::owner::is_private_file;
 use crate::project::Project;
-use crate::trust::{IgnoredContent, list_profile_variables};
+use crate::trust::{IgnoredContent, describe_profile_uses};
 
 /// A configuration file and the profiles in it.
 #[derive(Debug)]
-pub struct ProfileConfig {
+pub struct ModelProfileConfig {
     /// The file, absolute.
     pub path: PathBuf,
     /// The profiles.
@@ -35,18 +35,18 @@ pub struct ProfileConfig {
 ///
 /// # Errors
 /// A configuration cannot be read, or has errors.
-pub fn load_configs(folder: &Path, project: &Project) -> Result<Vec<ProfileConfig>, ProjectError> {
+pub fn load_trusted_configs(folder: &Path, project: &Project) -> Result<Vec<ModelProfileConfig>, ProjectError> {
     let mut configs = Vec::new();
     let user = load_user_config(project)?;
     if let Some(path) = find_project_config(folder, project) {
-        configs.push(ProfileConfig::load(&path, user.as_ref(), project)?.keep_trusted(project));
+        configs.push(ModelProfileConfig::load(&path, user.as_ref(), project)?.drop_untrusted_profiles(project));
     }
     if let Some(user) = user {
         let is_own = is_private_file(&user.path);
         configs.push(if is_own {
-            user.trust_all()
+            user.with_all_trusted()
         } else {
-            user.keep_trusted(project)
+            user.drop_untrusted_profiles(project)
         });
     }
     Ok(configs)
@@ -59,7 +59,9 @@ pub(crate) fn load_all_profiles(
 ) -> Result<Vec<(Arc<str>, ModelProfile)>, ProjectError> {
     let user = load_user_config(project)?;
     let path = find_project_config(folder, project);
-    let of_project = path.map(|path| ProfileConfig::load(&path, None, project)).transpose()?;
+    let of_project = path
+        .map(|path| ModelProfileConfig::load(&path, None, project))
+        .transpose()?;
     Ok(of_project
         .into_iter()
         .chain(user)
@@ -68,9 +70,9 @@ pub(crate) fn load_all_profiles(
 }
 
 /// Returns the configuration at that path, with what it would do.
-pub(crate) fn load_config(path: &Path, project: &Project) -> Result<ProfileConfig, ProjectError> {
+pub(crate) fn load_config_with_uses(path: &Path, project: &Project) -> Result<ModelProfileConfig, ProjectError> {
     let user = load_user_config(project)?.filter(|user| user.path != path);
-    ProfileConfig::load(path, user.as_ref(), project)
+    ModelProfileConfig::load(path, user.as_ref(), project)
 }
 
 /// The configurations that files in `folder` have.
@@ -86,7 +88,7 @@ pub struct ConfigFiles {
 pub fn find_config_files(folder: &Path, project: &Project) -> ConfigFiles {
     ConfigFiles {
         project: find_project_config(folder, project),
-        user: find_user_config(project).filter(|path| !project.trust.is_foreign(path)),
+        user: find_user_config(project).filter(|path| !project.trust.is_foreign_reported(path)),
     }
 }
 
@@ -97,9 +99,10 @@ fn find_project_config(folder: &Path, project: &Project) -> Option<PathBuf> {
         .filter(|path| Some(path) != of_user.as_ref())
 }
 
-fn load_user_config(project: &Project) -> Result<Option<ProfileConfig>, ProjectError> {
-    let path = find_user_config(project).filter(|path| !project.trust.is_foreign(path));
-    path.map(|path| ProfileConfig::load(&path, None, project)).transpose()
+fn load_user_config(project: &Project) -> Result<Option<ModelProfileConfig>, ProjectError> {
+    let path = find_user_config(project).filter(|path| !project.trust.is_foreign_reported(path));
+    path.map(|path| ModelProfileConfig::load(&path, None, project))
+        .transpose()
 }
 
 /// Returns the user's own configuration, if there is one.
@@ -108,7 +111,7 @@ pub(crate) fn find_user_config(project: &Project) -> Option<PathBuf> {
     Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
 }
 
-impl ProfileConfig {
+impl ModelProfileConfig {
     /// Reads it. A profile that the user's configuration has too counts only with trust.
     fn load(path: &Path, user: Option<&Self>, project: &Project) -> Result<Self, ProjectError> {
         let source = project.read_file(&project.relative_path(path))?;
@@ -123,7 +126,7 @@ impl ProfileConfig {
         let replaces = |name: &str| user.is_some_and(|user| user.profiles.iter().any(|(own, _)| &**own == name));
         let mut untrusted = Vec::new();
         for (name, profile) in &profiles {
-            let mut lines = list_profile_variables(name, profile);
+            let mut lines = describe_profile_uses(name, profile);
             if replaces(name) {
                 let name = escape_hidden(name);
                 lines.push(format!(
@@ -143,7 +146,7 @@ impl ProfileConfig {
     }
 
     /// Returns all that the profiles would do.
-    pub(crate) fn effect_lines(&self) -> Vec<String> {
+    pub(crate) fn environment_use_lines(&self) -> Vec<String> {
         self.untrusted_profiles
             .iter()
             .flat_map(|(_, lines)| lines.clone())
@@ -151,7 +154,7 @@ impl ProfileConfig {
     }
 
     /// Returns all of it.
-    fn trust_all(self) -> Self {
+    fn with_all_trusted(self) -> Self {
         Self {
             untrusted_profiles: Vec::new(),
             ..self
@@ -159,15 +162,15 @@ impl ProfileConfig {
     }
 
     /// As far as it is trusted.
-    fn keep_trusted(mut self, project: &Project) -> Self {
+    fn drop_untrusted_profiles(mut self, project: &Project) -> Self {
         if self.untrusted_profiles.is_empty() || project.trust.is_trusted(&self.path, &self.digest) {
-            return self.trust_all();
+            return self.with_all_trusted();
         }
         project
             .trust
-            .report_ignored(&self.path, || IgnoredContent::IgnoredParts {
+            .report_ignored_once(&self.path, || IgnoredContent::IgnoredParts {
                 path: project.relative_path(&self.path),
-                lines: self.effect_lines(),
+                lines: self.environment_use_lines(),
             });
         let untrusted = &self.untrusted_profiles;
         self.profiles

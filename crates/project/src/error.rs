@@ -42,7 +42,7 @@ pub enum ProjectError {
         reason: String,
     },
     /// An ensemble, or a file beside it, has errors.
-    #[error("{}", render_diagnostics(.0))]
+    #[error("{}", render_diagnostic_lines(.0))]
     Invalid(Vec<Diagnostic>),
     /// An ensemble that is not trusted would use keys or values of the environment.
     #[error("{} is not trusted, and it would do this:{}", path.display(), lines.iter().map(|line| format!("\n    {line}")).collect::<String>())]
@@ -71,7 +71,7 @@ impl ProjectError {
 }
 
 /// Each error with its place, code and help, on lines of its own.
-fn render_diagnostics(diagnostics: &[Diagnostic]) -> String {
+fn render_diagnostic_lines(diagnostics: &[Diagnostic]) -> String {
     let mut text = String::new();
     for (at, diagnostic) in diagnostics.iter().enumerate() {
         let place = diagnostic.source.line_column(diagnostic.span.start);

@@ -47,7 +47,7 @@ impl McpConfig {
     }
 
     /// Returns a line for each value of the environment that a server gets.
-    pub(crate) fn list_variables(&self) -> Vec<String> {
+    pub(crate) fn describe_variable_uses(&self) -> Vec<String> {
         let servers = self.servers.iter();
         servers.flat_map(|(name, server)| server.list_variables(name)).collect()
     }
@@ -137,7 +137,7 @@ mod tests {
                 "c": {"url": "https://plain.example"}
             }}"#,
         );
-        let lines = config.expect("a file").list_variables();
+        let lines = config.expect("a file").describe_variable_uses();
         let expected = [
             "server `a` gives the value of A to the program `run-${A} x ${B:-${C}`, in its name",
             "server `a` gives the value of B to the program `run-${A} x ${B:-${C}`, in an argument",

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path};
 
-use ensemble_scripts::regular_files::require_regular;
+use ensemble_scripts::regular_files::require_regular_file;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 
 /// Opens a folder as a position, which needs no right to list the folder where the system knows such an access.
@@ -18,9 +18,9 @@ const POSITION: OFlags = OFlags::RDONLY;
 
 /// An open folder.
 #[derive(Debug)]
-pub(crate) struct ProjectFolder(File);
+pub(crate) struct LinkFreeFolder(File);
 
-impl ProjectFolder {
+impl LinkFreeFolder {
     /// Opens the folder at an absolute path that contains no link.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl ProjectFolder {
         // A pipe would block while it is opened.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&self.0, name, flags, Mode::empty())?);
-        require_regular(&file)?;
+        require_regular_file(&file)?;
         Ok(file)
     }
 
@@ -99,12 +99,12 @@ mod tests {
         std::fs::create_dir_all(root.join("a/b")).expect("a folder");
         std::os::unix::fs::symlink("a", root.join("link")).expect("a link");
         std::os::unix::fs::symlink("b", root.join("a/link")).expect("a link");
-        ProjectFolder::open_without_links(&root.join("a/b")).expect("it has no link");
+        LinkFreeFolder::open_without_links(&root.join("a/b")).expect("it has no link");
         for path in ["link", "link/b", "a/link", "a/../a", "missing"] {
-            ProjectFolder::open_without_links(&root.join(path)).expect_err(path);
+            LinkFreeFolder::open_without_links(&root.join(path)).expect_err(path);
         }
-        ProjectFolder::open_without_links(Path::new("relative")).expect_err("it is not absolute");
-        let open = ProjectFolder::open_without_links(&root).expect("it has no link");
+        LinkFreeFolder::open_without_links(Path::new("relative")).expect_err("it is not absolute");
+        let open = LinkFreeFolder::open_without_links(&root).expect("it has no link");
         open.open_file(OsStr::new("link")).expect_err("a link");
         open.open_file(OsStr::new("a")).expect_err("a folder");
         open.create_file(OsStr::new("link")).expect_err("it is there");

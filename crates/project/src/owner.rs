@@ -34,7 +34,7 @@ pub(crate) fn find_foreign_owner(path: &Path) -> Option<ForeignFile> {
         .filter(|metadata| !is_trusted_owner(metadata))?;
     Some(ForeignFile {
         path: path.to_owned(),
-        owner: user_name(metadata.uid()),
+        owner: describe_user(metadata.uid()),
     })
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn list_search_folders(folder: &Path, home: Option<&Path>) -> Vec<Pat
     folders
 }
 
-fn user_name(uid: u32) -> String {
+fn describe_user(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::load_configs;
+use crate::config::load_trusted_configs;
 use crate::error::ProjectError;
 use crate::project::{Project, is_yaml};
 use ensemble_core::conversation::RunEnded;
@@ -19,7 +19,7 @@ use ensemble_language::profiles::{ModelOverride, ModelProfiles};
 use ensemble_language::source::{Route, SourceText, Span};
 
 /// How deep ensembles may contain ensembles.
-pub const DEEPEST: usize = 8;
+pub const MAX_NESTING_DEPTH: usize = 8;
 
 /// An ensemble that can be run.
 #[derive(Debug)]
@@ -44,12 +44,12 @@ pub struct PreparedEnsemble {
 pub fn check_loaded_ensemble(loaded: &EnsembleLoadResult, around: &dyn CheckContext) -> Vec<Diagnostic> {
     let ensemble = loaded.ensemble.as_ref();
     let findings = ensemble.map(|ensemble| check::check_with_context(ensemble, around));
-    build_diagnostics(loaded, findings, around.fixes())
+    locate_and_filter_findings(loaded, findings, around.fixes())
 }
 
 /// Returns the findings at their places: with those of the text itself, without what is allowed, and with secrets
 /// hidden.
-fn build_diagnostics(
+fn locate_and_filter_findings(
     loaded: &EnsembleLoadResult,
     findings: Option<Vec<Finding>>,
     fixes: FixResolution,
@@ -80,9 +80,9 @@ pub fn prepare_file(path: &Path, project: &Project) -> Result<PreparedEnsemble, 
 pub fn prepare_nested_file(path: &Path, project: &Project) -> Result<PreparedEnsemble, ProjectError> {
     let source = project.read_file(path)?;
     let loaded = loader::load_ensemble(&source);
-    match is_quotable(&loaded) {
+    match can_be_quoted(&loaded) {
         true => prepare_loaded_file(source, loaded, path, project),
-        false => Err(ProjectError::NotEnsemble(describe_unquoted(path, &loaded))),
+        false => Err(ProjectError::NotEnsemble(describe_without_quoting(path, &loaded))),
     }
 }
 
@@ -95,7 +95,7 @@ fn prepare_loaded_file(
     let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);
     let absolute = project.folder.join(path);
-    prepare_loaded(
+    check_and_compile(
         source,
         loaded,
         absolute.canonicalize().unwrap_or(absolute),
@@ -106,18 +106,18 @@ fn prepare_loaded_file(
 
 /// Returns whether messages may quote the text of a file that somebody else named: an ensemble. Whatever else the file is, such as a
 /// list of passwords, stays unquoted.
-pub fn is_quotable(loaded: &EnsembleLoadResult) -> bool {
+pub fn can_be_quoted(loaded: &EnsembleLoadResult) -> bool {
     loaded.document.is_some() && loaded.looks_like_ensemble()
 }
 
 /// Returns whether messages may quote the text of a file that a client named: an ensemble, or a file for YAML that is meant to
 /// be one and has syntax errors.
-pub fn is_quotable_file(path: &Path, loaded: &EnsembleLoadResult) -> bool {
-    is_quotable(loaded) || (is_yaml(path) && loaded.looks_like_ensemble())
+pub fn can_be_quoted_to_client(path: &Path, loaded: &EnsembleLoadResult) -> bool {
+    can_be_quoted(loaded) || (is_yaml(path) && loaded.looks_like_ensemble())
 }
 
 /// Describes a file that is not an ensemble, or not YAML, without quoting it: it can be any file of the machine.
-pub fn describe_unquoted(path: &Path, loaded: &EnsembleLoadResult) -> String {
+pub fn describe_without_quoting(path: &Path, loaded: &EnsembleLoadResult) -> String {
     let path = path.display();
     let mut errors = loaded.diagnostics().into_iter();
     let first = errors.find(|one| one.severity == FindingSeverity::Error);
@@ -143,10 +143,10 @@ pub fn prepare_text(
     root: PathBuf,
 ) -> Result<PreparedEnsemble, ProjectError> {
     let loaded = loader::load_ensemble(&source);
-    prepare_loaded(source, loaded, file, folder, root)
+    check_and_compile(source, loaded, file, folder, root)
 }
 
-fn prepare_loaded(
+fn check_and_compile(
     source: SourceText,
     mut loaded: EnsembleLoadResult,
     file: PathBuf,
@@ -170,7 +170,7 @@ fn prepare_loaded(
         }
     }
     let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) =
-        build_diagnostics(&loaded, findings, FixResolution::Resolved)
+        locate_and_filter_findings(&loaded, findings, FixResolution::Resolved)
             .into_iter()
             .partition(|diagnostic| diagnostic.severity == FindingSeverity::Error);
     // A run does not look for profiles and files beforehand, so it cannot judge what allows their absence.
@@ -207,7 +207,7 @@ pub fn collect_profiles(
     project: &Project,
 ) -> Result<ModelProfiles, ProjectError> {
     let mut profiles = ModelProfiles::new(overrides).with_source("the ensemble file", ensemble.model_profiles.clone());
-    for config in load_configs(folder, project)? {
+    for config in load_trusted_configs(folder, project)? {
         profiles = config.add_to_profiles(profiles, project);
     }
     Ok(profiles)

@@ -13,7 +13,7 @@ use crate::trust::Trust;
 use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::loader::MAX_BYTES;
 use ensemble_language::source::SourceText;
-use ensemble_scripts::regular_files::open_regular;
+use ensemble_scripts::regular_files::open_regular_file;
 
 /// The folder from which a caller sees a project, and the user's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +54,10 @@ impl Project {
 
     /// Returns whether the path is inside the boundary, wherever links lead. A path that does not exist is where the nearest folder
     /// above it is.
-    pub fn allows_path(&self, path: &Path) -> bool {
+    pub fn is_inside_boundary(&self, path: &Path) -> bool {
         let Some(boundary) = &self.boundary else { return true };
         let is_below = |path: PathBuf| boundary.canonicalize().is_ok_and(|boundary| path.starts_with(boundary));
-        resolve_existing(&self.folder.join(path)).is_some_and(is_below)
+        resolve_existing_part(&self.folder.join(path)).is_some_and(is_below)
     }
 
     /// With this trust in the files of the project.
@@ -83,7 +83,7 @@ impl Project {
             user_config: config.as_ref().map(|config| config.join("config.yaml")),
             home: home.map(|home| home.canonicalize().unwrap_or(home)),
             trust: config.map_or_else(Trust::trust_nothing, |config| {
-                Trust::load_from(config.join("trust.json"))
+                Trust::from_store_file(config.join("trust.json"))
             }),
             boundary: None,
         }
@@ -97,7 +97,7 @@ impl Project {
     /// Likewise, as seen from a folder of a project.
     pub fn resolve_ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, ProjectError> {
         let direct = folder.join(given);
-        if !self.allows_path(&direct) {
+        if !self.is_inside_boundary(&direct) {
             return Err(ProjectError::Outside(given.to_owned()));
         }
         if direct.is_file() {
@@ -127,11 +127,14 @@ impl Project {
                 .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
                 .collect()
         };
-        let places: Vec<PathBuf> = places.into_iter().filter(|place| self.allows_path(place)).collect();
+        let places: Vec<PathBuf> = places
+            .into_iter()
+            .filter(|place| self.is_inside_boundary(place))
+            .collect();
         if let Some(existing_file) = places.iter().find(|place| place.is_file()) {
             return Ok(self.relative_path(existing_file));
         }
-        let nearby = list_ensemble_names(std::iter::once(&direct).chain(&places));
+        let nearby = list_name_candidates(std::iter::once(&direct).chain(&places));
         let mut searched_places: Vec<String> = Vec::new();
         for place in std::iter::once(&direct).chain(&places) {
             let place = self.relative_path(place).display().to_string();
@@ -152,7 +155,7 @@ impl Project {
     /// them need be ensembles.
     pub fn list_named_files(&self) -> Vec<(String, PathBuf)> {
         let mut named_files: Vec<(String, PathBuf)> = Vec::new();
-        for (name, file) in self.find_named_files() {
+        for (name, file) in self.find_files_in_name_order() {
             if !named_files.iter().any(|(known, _)| *known == name) {
                 named_files.push((name, file));
             }
@@ -162,15 +165,15 @@ impl Project {
     }
 
     /// Returns these files, and those whose name means another file, sorted by name and file.
-    pub fn list_all_named_files(&self) -> Vec<(String, PathBuf)> {
-        let mut named_files = self.find_named_files();
+    pub fn list_named_and_shadowed_files(&self) -> Vec<(String, PathBuf)> {
+        let mut named_files = self.find_files_in_name_order();
         named_files.sort();
         named_files.dedup();
         named_files
     }
 
     /// Returns the files that have names, in the order in which a name is looked for.
-    fn find_named_files(&self) -> Vec<(String, PathBuf)> {
+    fn find_files_in_name_order(&self) -> Vec<(String, PathBuf)> {
         let mut named_files: Vec<(String, PathBuf)> = Vec::new();
         for folder in name_search_folders(&self.folder, &self.project_root(&self.folder)) {
             let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -232,7 +235,7 @@ impl Project {
         let is_root = |folder: &PathBuf| {
             let is_shared = folder.parent().is_none() || Some(folder) == self.home.as_ref();
             let ensemble_dir = folder.join(".ensemble");
-            (!is_shared || *folder == caller) && ensemble_dir.is_dir() && !self.trust.is_foreign(&ensemble_dir)
+            (!is_shared || *folder == caller) && ensemble_dir.is_dir() && !self.trust.is_foreign_reported(&ensemble_dir)
         };
         let nearest_root = self.project_ancestors(folder).into_iter().find(is_root);
         nearest_root.unwrap_or_else(|| self.folder.clone())
@@ -242,7 +245,7 @@ impl Project {
     pub fn project_config(&self, folder: &Path) -> Option<PathBuf> {
         let is_usable = |place: &PathBuf| {
             let folder = place.parent().unwrap_or(place);
-            place.is_file() && !self.trust.is_foreign(folder) && !self.trust.is_foreign(place)
+            place.is_file() && !self.trust.is_foreign_reported(folder) && !self.trust.is_foreign_reported(place)
         };
         let folders = self.project_ancestors(folder).into_iter();
         let mut places = folders.map(|folder| folder.join(".ensemble").join("config.yaml"));
@@ -272,7 +275,7 @@ pub(crate) fn is_yaml(path: &Path) -> bool {
 }
 
 /// Lists the names of ensembles in these folders: their files, and their names.
-fn list_ensemble_names<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
+fn list_name_candidates<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
     let mut names = Vec::new();
     for folder in places.filter_map(|place| place.parent()) {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -286,7 +289,7 @@ fn list_ensemble_names<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<Str
 }
 
 /// Returns the path without links, as far as it exists; `None` if the rest leads elsewhere, or a link leads nowhere.
-fn resolve_existing(path: &Path) -> Option<PathBuf> {
+fn resolve_existing_part(path: &Path) -> Option<PathBuf> {
     let mut missing = Vec::new();
     let mut nearest = path;
     loop {
@@ -310,8 +313,8 @@ pub fn read_source(path: &Path) -> Result<SourceText, ProjectError> {
         path: path.to_owned(),
         reason,
     };
-    let file = open_regular(path).map_err(|error| unreadable(error.to_string()))?;
-    let text = read_text(file).map_err(|error| unreadable(error.to_string()))?;
+    let file = open_regular_file(path).map_err(|error| unreadable(error.to_string()))?;
+    let text = read_limited_text(file).map_err(|error| unreadable(error.to_string()))?;
     Ok(SourceText::new(path.display().to_string(), text))
 }
 
@@ -319,17 +322,17 @@ pub fn read_source(path: &Path) -> Result<SourceText, ProjectError> {
 ///
 /// # Errors
 /// The stream cannot be read, is too long, or is not UTF-8; the error calls it `name`.
-pub fn read_stream(stream: impl Read, name: &str) -> Result<String, ProjectError> {
+pub fn read_text_stream(stream: impl Read, name: &str) -> Result<String, ProjectError> {
     let unreadable = |reason: String| ProjectError::Unreadable {
         path: name.into(),
         reason,
     };
-    read_text(stream).map_err(|error| unreadable(error.to_string()))
+    read_limited_text(stream).map_err(|error| unreadable(error.to_string()))
 }
 
 /// An error of a text that a person wrote.
 #[derive(Debug, thiserror::Error)]
-enum TextError {
+enum SourceTextError {
     /// The text cannot be read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -341,18 +344,18 @@ enum TextError {
     NotUtf8 { line: usize, column: usize },
 }
 
-fn read_text(from: impl Read) -> Result<String, TextError> {
+fn read_limited_text(from: impl Read) -> Result<String, SourceTextError> {
     let max_bytes = MAX_BYTES as u64;
     let mut bytes = Vec::new();
     from.take(max_bytes + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max_bytes {
-        return Err(TextError::TooLarge);
+        return Err(SourceTextError::TooLarge);
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
         let start = valid.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let column = String::from_utf8_lossy(&valid[start..]).chars().count() + 1;
-        TextError::NotUtf8 { line, column }
+        SourceTextError::NotUtf8 { line, column }
     })
 }

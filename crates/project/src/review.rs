@@ -8,13 +8,13 @@ use ensemble_language::data::sha256_of_text;
 use ensemble_language::loader::codes::UNANSWERED;
 use ensemble_language::profiles::ModelOverride;
 
-use crate::config::{find_user_config, load_config};
+use crate::config::{find_user_config, load_config_with_uses};
 use crate::error::ProjectError;
 use crate::mcp_config::McpConfig;
-use crate::nested::load_nested;
+use crate::nested::load_with_nested;
 use crate::prepare::PreparedEnsemble;
 use crate::project::{Project, read_source};
-use crate::trust::list_ensemble_variables;
+use crate::trust::describe_ensemble_uses;
 
 /// A file, and what it would do with keys and values of the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,18 +52,18 @@ pub fn review_files(path: &Path, project: &Project) -> Result<Vec<TrustReview>, 
     let absolute = absolute.canonicalize().unwrap_or(absolute);
     refuse_foreign_files(&[&absolute], project)?;
     let mut reviews = Vec::new();
-    if is_config_file(&absolute, project) {
-        let config = load_config(&absolute, project)?;
+    if is_config_of_project_or_user(&absolute, project) {
+        let config = load_config_with_uses(&absolute, project)?;
         reviews.push(TrustReview {
             is_trusted: project.trust.is_trusted(&absolute, &config.digest),
             path: absolute,
-            lines: config.effect_lines(),
+            lines: config.environment_use_lines(),
             digest: config.digest,
         });
     } else if is_mcp_config(&absolute) {
-        reviews.push(review_mcp_config(&absolute, project)?.1);
+        reviews.push(load_and_review_mcp_config(&absolute, project)?.1);
     } else {
-        let (outer, inner, _) = load_nested(path, project, false, UNANSWERED)?;
+        let (outer, inner, _) = load_with_nested(path, project, false, UNANSWERED)?;
         for ensemble in std::iter::once(&outer).chain(&inner) {
             reviews.push(review_ensemble(&ensemble.prepared, project));
         }
@@ -72,7 +72,7 @@ pub fn review_files(path: &Path, project: &Project) -> Result<Vec<TrustReview>, 
     Ok(reviews)
 }
 
-fn is_config_file(path: &Path, project: &Project) -> bool {
+fn is_config_of_project_or_user(path: &Path, project: &Project) -> bool {
     path.ends_with(".ensemble/config.yaml") || find_user_config(project).as_deref() == Some(path)
 }
 
@@ -81,13 +81,13 @@ pub fn is_mcp_config(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "json")
 }
 
-fn review_mcp_config(path: &Path, project: &Project) -> Result<(McpConfig, TrustReview), ProjectError> {
+fn load_and_review_mcp_config(path: &Path, project: &Project) -> Result<(McpConfig, TrustReview), ProjectError> {
     let source = read_source(path)?;
     let config = McpConfig::parse(source.text()).map_err(|error| ProjectError::Unreadable {
         path: project.relative_path(path),
         reason: format!("it is not a file of MCP servers: {error}"),
     })?;
-    let review = TrustReview::from_lines(path.to_owned(), config.list_variables(), project);
+    let review = TrustReview::from_lines(path.to_owned(), config.describe_variable_uses(), project);
     Ok((config, review))
 }
 
@@ -99,7 +99,7 @@ pub fn load_trusted_mcp_config(path: &Path, project: &Project) -> Result<McpConf
     let absolute = project.folder.join(path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
     refuse_foreign_files(&[&absolute], project)?;
-    let (config, review) = review_mcp_config(&absolute, project)?;
+    let (config, review) = load_and_review_mcp_config(&absolute, project)?;
     match review.is_trusted || review.lines.is_empty() {
         true => Ok(config),
         false => Err(ProjectError::Untrusted {
@@ -110,7 +110,7 @@ pub fn load_trusted_mcp_config(path: &Path, project: &Project) -> Result<McpConf
 }
 
 fn review_ensemble(prepared: &PreparedEnsemble, project: &Project) -> TrustReview {
-    let lines = list_ensemble_variables(prepared.plan.ensemble(), &[], &prepared.root);
+    let lines = describe_ensemble_uses(prepared.plan.ensemble(), &[], &prepared.root);
     TrustReview::from_lines(prepared.file.clone(), lines, project)
 }
 
@@ -119,7 +119,7 @@ fn review_ensemble(prepared: &PreparedEnsemble, project: &Project) -> TrustRevie
 ///
 /// # Errors
 /// The ensemble must not run.
-pub fn check_trust(
+pub fn refuse_untrusted_ensemble(
     prepared: &PreparedEnsemble,
     overrides: &[ModelOverride],
     project: &Project,
@@ -130,7 +130,7 @@ pub fn check_trust(
     if review_ensemble(prepared, project).is_trusted {
         return Ok(());
     }
-    let lines = list_ensemble_variables(prepared.plan.ensemble(), overrides, &prepared.root);
+    let lines = describe_ensemble_uses(prepared.plan.ensemble(), overrides, &prepared.root);
     if lines.is_empty() {
         return Ok(());
     }

@@ -15,19 +15,19 @@ use crate::client::innermost_cause;
 use crate::protocol::{EXECUTIONS, RUNS};
 
 /// The port of the admin interface unless the engine is configured otherwise.
-const PORT: u16 = 9070;
+const DEFAULT_ADMIN_PORT: u16 = 9070;
 /// The time limit for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The maximum number of levels of calls inside a run: a nested run adds one level.
-const DEEPEST: usize = 16;
+const MAX_CALL_DEPTH: usize = 16;
 /// The maximum number of paused calls that are read.
-const MOST_PAUSED: usize = 10_000;
+const MAX_PAUSED_CALLS: usize = 10_000;
 /// The maximum number of calls that one query names.
-const QUERY_CALLS: usize = 500;
+const MAX_QUERIED_CALLS: usize = 500;
 
 /// The admin interface of an engine.
 #[derive(Debug, Clone)]
-pub struct EngineAdmin {
+pub struct EngineAdminClient {
     url: String,
     http: reqwest::Client,
 }
@@ -58,11 +58,11 @@ struct CallRow {
 }
 
 #[derive(Debug, Deserialize)]
-struct QueryReply {
+struct CallQueryReply {
     rows: Vec<CallRow>,
 }
 
-impl EngineAdmin {
+impl EngineAdminClient {
     /// Returns the admin interface with this address; without an address, port 9070 of the host of the ingress.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl EngineAdmin {
         if admin.is_none() {
             url.set_path("");
             url.set_query(None);
-            let _no_host = url.set_port(Some(PORT));
+            let _no_host = url.set_port(Some(DEFAULT_ADMIN_PORT));
         }
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong("it must begin with http:// or https://".to_owned()));
@@ -97,17 +97,17 @@ impl EngineAdmin {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn list_paused(&self) -> Result<BTreeMap<RunId, Vec<PausedCall>>, EngineClientError> {
+    pub async fn list_paused_calls_by_run(&self) -> Result<BTreeMap<RunId, Vec<PausedCall>>, EngineClientError> {
         let of_ours = format!("target_service_name IN ('{RUNS}', '{EXECUTIONS}')");
         let mut rows = self
-            .query_calls(&format!("{of_ours} AND status = 'paused' LIMIT {MOST_PAUSED}"))
+            .query_call_rows(&format!("{of_ours} AND status = 'paused' LIMIT {MAX_PAUSED_CALLS}"))
             .await?;
         let paused: Vec<(String, Option<String>)> = rows
             .iter()
             .map(|row| (row.id.clone(), row.last_failure.clone()))
             .collect();
         let mut calls: HashMap<String, CallRow> = HashMap::new();
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_CALL_DEPTH {
             let callers = rows.iter().filter_map(|row| row.invoked_by_id.clone());
             let mut callers: Vec<String> = callers.filter(|id| is_call_id(id)).collect();
             calls.extend(rows.into_iter().map(|row| (row.id.clone(), row)));
@@ -118,8 +118,11 @@ impl EngineAdmin {
                 break;
             }
             rows = Vec::new();
-            for some in callers.chunks(QUERY_CALLS) {
-                rows.extend(self.query_calls(&format!("id IN ('{}')", some.join("', '"))).await?);
+            for some in callers.chunks(MAX_QUERIED_CALLS) {
+                rows.extend(
+                    self.query_call_rows(&format!("id IN ('{}')", some.join("', '")))
+                        .await?,
+                );
             }
         }
         let mut by_run: BTreeMap<RunId, Vec<PausedCall>> = BTreeMap::new();
@@ -138,7 +141,7 @@ impl EngineAdmin {
     pub async fn resume_calls(&self, calls: &[PausedCall]) -> Result<(), EngineClientError> {
         for call in calls.iter().filter(|call| is_call_id(&call.id)) {
             let request = self.http.patch(format!("{}/invocations/{}/resume", self.url, call.id));
-            match self.send_request(request).await {
+            match self.send_and_read_text(request).await {
                 // Another client has resumed the call.
                 Ok(_) | Err(EngineClientError::RequestRefused { status: 409, .. }) => {}
                 Err(error) => return Err(error),
@@ -147,7 +150,7 @@ impl EngineAdmin {
         Ok(())
     }
 
-    async fn query_calls(&self, condition: &str) -> Result<Vec<CallRow>, EngineClientError> {
+    async fn query_call_rows(&self, condition: &str) -> Result<Vec<CallRow>, EngineClientError> {
         let query = format!(
             "SELECT id, target_service_name, target_service_key, target_handler_name, invoked_by_id, last_failure FROM \
              sys_invocation WHERE {condition}"
@@ -156,22 +159,22 @@ impl EngineAdmin {
         let request = request.header("accept", "application/json");
         let request = request.header("content-type", "application/json");
         let text = self
-            .send_request(request.body(json!({"query": query}).to_string()))
+            .send_and_read_text(request.body(json!({"query": query}).to_string()))
             .await?;
-        let reply: QueryReply = serde_json::from_str(&text).map_err(|error| EngineClientError::Content {
+        let reply: CallQueryReply = serde_json::from_str(&text).map_err(|error| EngineClientError::Content {
             url: self.url.clone(),
             reason: error.to_string(),
         })?;
         Ok(reply.rows)
     }
 
-    async fn send_request(&self, request: reqwest::RequestBuilder) -> Result<String, EngineClientError> {
+    async fn send_and_read_text(&self, request: reqwest::RequestBuilder) -> Result<String, EngineClientError> {
         let unreachable = |error: &reqwest::Error| EngineClientError::Unreachable {
             url: self.url.clone(),
             reason: innermost_cause(error),
         };
         let response = request
-            .timeout(PATIENCE)
+            .timeout(RESPONSE_TIMEOUT)
             .send()
             .await
             .map_err(|error| unreachable(&error))?;
@@ -198,7 +201,7 @@ fn is_call_id(id: &str) -> bool {
 /// Returns the id of the outermost run that a call belongs to.
 fn find_outermost_run(calls: &HashMap<String, CallRow>, id: &str) -> Option<RunId> {
     let (mut call, mut run) = (calls.get(id), None);
-    for _ in 0..=DEEPEST {
+    for _ in 0..=MAX_CALL_DEPTH {
         let Some(row) = call else { break };
         if row.target_service_name == RUNS && row.target_handler_name.as_deref() == Some("run") {
             run = row.target_service_key.as_deref().or(run);
@@ -243,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_admin_interface_is_at_the_host_of_the_ingress() {
-        let url = |admin, ingress| EngineAdmin::from_urls(admin, ingress).map(|admin| admin.url().to_owned());
+        let url = |admin, ingress| EngineAdminClient::from_urls(admin, ingress).map(|admin| admin.url().to_owned());
         assert_eq!(
             url(None, "http://10.0.0.7:8080/").expect("a URL"),
             "http://10.0.0.7:9070"

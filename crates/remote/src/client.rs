@@ -9,9 +9,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::Record;
 use ensemble_core::log::CommitError;
-use ensemble_core::records::LineError;
+use ensemble_core::records::JournalLineError;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{ReadError, RunId, RunStore, StoreError, StoredRun};
+use ensemble_core::store::{LogReadError, RunId, RunStore, StoreError, StoredRun};
 use ensemble_history::RunState;
 use ensemble_runs::batch::{BatchRunEngine, EngineRunOptions};
 use ensemble_runs::{ReadyRun, RunError};
@@ -23,23 +23,23 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::protocol::{
-    DAYS, INDEX, PROTOCOL, QuestionAnswer, RUNS, RecordsReply, RunBrief, RunStartRequest, parse_records,
+    DAYS, INDEX, PROTOCOL, RUNS, RecordsReply, RunBrief, RunStartRequest, SentQuestionAnswer, decode_record_lines,
 };
 
 /// How long the engine may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the end of a run is waited for before the run is looked at.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+const END_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// How many runs are asked for side by side.
-const SIDE_BY_SIDE: usize = 16;
+const MAX_PARALLEL_REQUESTS: usize = 16;
 
 /// How long an engine that has answered before is waited for: a part of it may be lost, and come again.
-const LOST_FOR: Duration = Duration::from_secs(60);
+const LOST_ENGINE_PATIENCE: Duration = Duration::from_secs(60);
 /// The largest response that is read, in bytes. The engine's own messages are smaller.
-const LARGEST_RESPONSE: usize = 256 << 20;
+const MAX_RESPONSE_BYTES: usize = 256 << 20;
 
 /// The first pause before a request is repeated, and the longest.
-const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
 /// A durable execution engine, by the address of its ingress. Clones share whether it was reached.
 #[derive(Debug, Clone)]
@@ -130,7 +130,7 @@ pub enum EngineClientError {
     Store(#[from] StoreError),
     /// The copy that is here cannot be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] LogReadError),
     /// The records cannot be kept.
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -195,14 +195,14 @@ impl EngineClient {
 
     /// Waits for the engine from the first request on, as if it had answered before.
     #[must_use]
-    pub fn with_patience(self) -> Self {
+    pub fn with_waiting_from_start(self) -> Self {
         self.was_reached.store(true, Ordering::Relaxed);
         self
     }
 
     /// Does not wait for an engine or for workers that do not answer: a request fails within 10 seconds.
     #[must_use]
-    pub fn without_patience(self) -> Self {
+    pub fn with_fast_failures(self) -> Self {
         Self {
             is_impatient: true,
             ..self
@@ -223,9 +223,9 @@ impl EngineClient {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn start_run(&self, start: &RunStartRequest) -> Result<(), EngineClientError> {
+    pub async fn start_run_once(&self, start: &RunStartRequest) -> Result<(), EngineClientError> {
         let _sent: Value = self
-            .call_handler(&run_path(&start.started.run_id, "run/send"), start)
+            .call_handler_with_retries(&run_path(&start.started.run_id, "run/send"), start)
             .await?;
         Ok(())
     }
@@ -235,15 +235,15 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn fetch_records(&self, id: &str, from: u64) -> Result<RecordsReply, EngineClientError> {
-        self.call_handler(&run_path(id, "records"), &from).await
+        self.call_handler_with_retries(&run_path(id, "records"), &from).await
     }
 
     /// Answers a question.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn send_answer(&self, id: &str, answer: &QuestionAnswer) -> Result<(), EngineClientError> {
-        self.call_handler(&run_path(id, "answer"), answer).await
+    pub async fn send_answer(&self, id: &str, answer: &SentQuestionAnswer) -> Result<(), EngineClientError> {
+        self.call_handler_with_retries(&run_path(id, "answer"), answer).await
     }
 
     /// Cancels a run.
@@ -251,7 +251,7 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn cancel_run(&self, id: &str, by: &str) -> Result<(), EngineClientError> {
-        self.call_handler(&run_path(id, "cancel"), &by).await
+        self.call_handler_with_retries(&run_path(id, "cancel"), &by).await
     }
 
     /// Lets a run go on that was cancelled or timed out. It does so a few seconds after it was cut short, when the workers have stopped
@@ -260,7 +260,7 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses, as it does if the run has waited for this for too long.
     pub async fn request_resume(&self, id: &str, at: DateTime<Utc>) -> Result<(), EngineClientError> {
-        let resumed = self.call_handler(&run_path(id, "resume"), &at).await;
+        let resumed = self.call_handler_with_retries(&run_path(id, "resume"), &at).await;
         resumed.map_err(|error| match error {
             EngineClientError::RequestRefused { status: 404, .. } => self.no_run_error(id),
             error => error,
@@ -276,8 +276,13 @@ impl EngineClient {
 
     /// Lets a run go on that was cut short after so many records, and waits until it does. One that goes on already, or waits for an
     /// answer, is left as it is.
-    async fn resume_after(&self, id: &RunId, known: u64, at: DateTime<Utc>) -> Result<(), EngineClientError> {
-        let brief = self.fetch_brief(id.as_str()).await?;
+    async fn resume_and_wait_for_records(
+        &self,
+        id: &RunId,
+        known: u64,
+        at: DateTime<Utc>,
+    ) -> Result<(), EngineClientError> {
+        let brief = self.fetch_optional_brief(id.as_str()).await?;
         let brief = brief.ok_or_else(|| self.no_run_error(id.as_str()))?;
         if !brief.has_ended() {
             return Ok(());
@@ -286,7 +291,7 @@ impl EngineClient {
             self.request_resume(id.as_str(), at).await?;
         }
         while self.fetch_records(id.as_str(), known).await?.lines.is_empty() {
-            tokio::time::sleep(LOOKED_AT_EVERY / 4).await;
+            tokio::time::sleep(END_CHECK_INTERVAL / 4).await;
         }
         Ok(())
     }
@@ -295,17 +300,17 @@ impl EngineClient {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn wait_until_ended(&self, id: &str) -> Result<(), EngineClientError> {
+    pub async fn wait_for_end_or_question(&self, id: &str) -> Result<(), EngineClientError> {
         loop {
             let attached = self
                 .http
                 .get(format!("{}/restate/workflow/{}", self.url, run_path(id, "attach")));
             // The answer comes when the run is over. A question is not its end, so the run is looked at from time to time.
-            let attached = attached.timeout(LOOKED_AT_EVERY).send().await;
+            let attached = attached.timeout(END_CHECK_INTERVAL).send().await;
             if attached.is_ok_and(|attached| attached.status().is_success()) {
                 return Ok(());
             }
-            let brief = self.fetch_brief(id).await?;
+            let brief = self.fetch_optional_brief(id).await?;
             if brief.is_some_and(|brief| brief.state != RunState::Running) {
                 return Ok(());
             }
@@ -316,33 +321,40 @@ impl EngineClient {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn has_run_ended(&self, id: &str) -> Result<bool, EngineClientError> {
-        Ok(self.fetch_brief(id).await?.is_some_and(|brief| brief.has_ended()))
+    pub async fn fetch_has_run_ended(&self, id: &str) -> Result<bool, EngineClientError> {
+        Ok(self
+            .fetch_optional_brief(id)
+            .await?
+            .is_some_and(|brief| brief.has_ended()))
     }
 
     /// Returns whether the executions of the run must stop: the run has ended, or is about to.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn is_run_stopping(&self, id: &str) -> Result<bool, EngineClientError> {
-        let brief = self.fetch_brief(id).await?;
+    pub async fn fetch_is_run_stopping(&self, id: &str) -> Result<bool, EngineClientError> {
+        let brief = self.fetch_optional_brief(id).await?;
         Ok(brief.is_some_and(|brief| brief.is_stopping || brief.has_ended()))
     }
 
-    pub(crate) async fn fetch_brief(&self, id: &str) -> Result<Option<RunBrief>, EngineClientError> {
-        self.call_handler(&run_path(id, "brief"), &()).await
+    pub(crate) async fn fetch_optional_brief(&self, id: &str) -> Result<Option<RunBrief>, EngineClientError> {
+        self.call_handler_with_retries(&run_path(id, "brief"), &()).await
     }
 
     /// Returns the ids of the latest runs, the latest last, at most `limit`.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn list_run_ids(&self, limit: usize) -> Result<Vec<RunId>, EngineClientError> {
-        let mut days: Vec<String> = self.call_handler(&format!("{INDEX}/{DAYS}/ids"), &()).await?;
+    pub async fn list_latest_run_ids(&self, limit: usize) -> Result<Vec<RunId>, EngineClientError> {
+        let mut days: Vec<String> = self
+            .call_handler_with_retries(&format!("{INDEX}/{DAYS}/ids"), &())
+            .await?;
         days.sort_unstable();
         let mut run_ids = Vec::new();
         for day in days.iter().rev() {
-            let ids: Vec<String> = self.call_handler(&format!("{INDEX}/{day}/ids"), &()).await?;
+            let ids: Vec<String> = self
+                .call_handler_with_retries(&format!("{INDEX}/{day}/ids"), &())
+                .await?;
             // An engine that others can write to may list anything; what is no id names no run.
             run_ids.extend(ids.iter().filter_map(|id| RunId::parse(id).ok()));
             if run_ids.len() >= limit {
@@ -357,8 +369,8 @@ impl EngineClient {
     ///
     /// # Errors
     /// The engine cannot be reached, or has no such run.
-    pub async fn find_brief(&self, id: &RunId) -> Result<RunBrief, EngineClientError> {
-        let brief = self.fetch_brief(id.as_str()).await?;
+    pub async fn fetch_existing_brief(&self, id: &RunId) -> Result<RunBrief, EngineClientError> {
+        let brief = self.fetch_optional_brief(id.as_str()).await?;
         brief.ok_or_else(|| self.no_run_error(id.as_str()))
     }
 
@@ -366,12 +378,12 @@ impl EngineClient {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn list_runs(&self, limit: usize) -> Result<Vec<(RunId, RunBrief)>, EngineClientError> {
-        let briefs = stream::iter(self.list_run_ids(limit).await?).map(|id| async move {
-            let brief = self.fetch_brief(id.as_str()).await?;
+    pub async fn list_latest_briefs(&self, limit: usize) -> Result<Vec<(RunId, RunBrief)>, EngineClientError> {
+        let briefs = stream::iter(self.list_latest_run_ids(limit).await?).map(|id| async move {
+            let brief = self.fetch_optional_brief(id.as_str()).await?;
             Ok::<_, EngineClientError>(brief.map(|brief| (id, brief)))
         });
-        let briefs: Vec<_> = briefs.buffered(SIDE_BY_SIDE).collect().await;
+        let briefs: Vec<_> = briefs.buffered(MAX_PARALLEL_REQUESTS).collect().await;
         briefs.into_iter().filter_map(Result::transpose).collect()
     }
 
@@ -380,7 +392,7 @@ impl EngineClient {
     /// # Errors
     /// There is no such run, or several.
     pub async fn resolve_run_id(&self, given: Option<&str>) -> Result<RunId, EngineClientError> {
-        let mut ids = self.list_run_ids(10_000).await?;
+        let mut ids = self.list_latest_run_ids(10_000).await?;
         let Some(prefix) = given else {
             return ids.pop().ok_or_else(|| self.no_run_error("the latest"));
         };
@@ -400,7 +412,7 @@ impl EngineClient {
     /// # Errors
     /// A line is no record.
     pub fn decode_records(&self, lines: &str) -> Result<Vec<Record>, EngineClientError> {
-        parse_records(lines).map_err(|error: LineError| self.content_error(error.to_string()))
+        decode_record_lines(lines).map_err(|error: JournalLineError| self.content_error(error.to_string()))
     }
 
     pub(crate) fn content_error(&self, reason: String) -> EngineClientError {
@@ -411,18 +423,18 @@ impl EngineClient {
     }
 
     /// Calls a handler, and returns its answer. All calls can be repeated.
-    pub(crate) async fn call_handler<T: DeserializeOwned>(
+    pub(crate) async fn call_handler_with_retries<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, EngineClientError> {
         let body = serde_json::to_string(body).map_err(|error| self.content_error(error.to_string()))?;
-        let [mut pause, longest] = PAUSES;
+        let [mut pause, longest] = RETRY_PAUSES;
         let begun = Instant::now();
         loop {
             // A request that a worker answers takes as long as the worker needs, if the worker is alive.
             let answer = tokio::select! {
-                answer = self.post_request(path, &body) => answer,
+                answer = self.post_once(path, &body) => answer,
                 absence = self.wait_for_absence() => Err(absence),
             };
             let error = match answer {
@@ -434,7 +446,7 @@ impl EngineClient {
                 Err(error) => error,
             };
             let is_reached = self.was_reached.load(Ordering::Relaxed);
-            let is_waited_for = is_reached && !self.is_impatient && begun.elapsed() < LOST_FOR;
+            let is_waited_for = is_reached && !self.is_impatient && begun.elapsed() < LOST_ENGINE_PATIENCE;
             if !error.is_temporary() || !is_waited_for {
                 return Err(error);
             }
@@ -444,15 +456,15 @@ impl EngineClient {
     }
 
     /// Reads a response of at most [`LARGEST_RESPONSE`] bytes.
-    async fn read_response(&self, mut response: reqwest::Response) -> Result<String, EngineClientError> {
+    async fn read_limited_response(&self, mut response: reqwest::Response) -> Result<String, EngineClientError> {
         let mut bytes = Vec::new();
         let read_chunk = |error: &reqwest::Error| EngineClientError::Unreachable {
             url: self.url.clone(),
             reason: innermost_cause(error),
         };
         while let Some(chunk) = response.chunk().await.map_err(|error| read_chunk(&error))? {
-            if bytes.len() + chunk.len() > LARGEST_RESPONSE {
-                let reason = format!("it is larger than {} MiB", LARGEST_RESPONSE >> 20);
+            if bytes.len() + chunk.len() > MAX_RESPONSE_BYTES {
+                let reason = format!("it is larger than {} MiB", MAX_RESPONSE_BYTES >> 20);
                 return Err(self.content_error(reason));
             }
             bytes.extend_from_slice(&chunk);
@@ -460,7 +472,7 @@ impl EngineClient {
         String::from_utf8(bytes).map_err(|error| self.content_error(error.to_string()))
     }
 
-    pub(crate) async fn post_request(&self, path: &str, body: &str) -> Result<String, EngineClientError> {
+    pub(crate) async fn post_once(&self, path: &str, body: &str) -> Result<String, EngineClientError> {
         let request = self.http.post(format!("{}/{path}", self.url)).timeout(PATIENCE);
         // A handler without a parameter takes no body.
         let request = match body {
@@ -473,7 +485,7 @@ impl EngineClient {
         };
         let response = request.send().await.map_err(|error| unreachable(&error))?;
         let status = response.status();
-        let text = self.read_response(response).await?;
+        let text = self.read_limited_response(response).await?;
         if status.is_success() {
             return Ok(text);
         }
@@ -526,8 +538,8 @@ impl BatchRunEngine for EngineClient {
             let start =
                 RunStartRequest::from_ready_run(&ready, &id, ready.current_time(), &given).map_err(RunError::Engine)?;
             let run_future = async {
-                self.start_run(&start).await?;
-                self.wait_until_ended(id.as_str()).await?;
+                self.start_run_once(&start).await?;
+                self.wait_for_end_or_question(id.as_str()).await?;
                 self.copy_run(&id, store).await
             };
             run_future.await.map_err(|error| RunError::Engine(error.to_string()))
@@ -542,10 +554,16 @@ impl BatchRunEngine for EngineClient {
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>> {
         Box::pin(async move {
             let resume_future = async {
-                let record_count = store.find_run(id.as_str()).await?.read_journal().await?.records.len();
-                self.resume_after(&id, record_count as u64, at).await?;
-                self.wait_until_ended(id.as_str()).await?;
-                self.update_copy(&id, store).await
+                let record_count = store
+                    .find_run_by_prefix(id.as_str())
+                    .await?
+                    .read_journal()
+                    .await?
+                    .records
+                    .len();
+                self.resume_and_wait_for_records(&id, record_count as u64, at).await?;
+                self.wait_for_end_or_question(id.as_str()).await?;
+                self.copy_or_replace_run(&id, store).await
             };
             resume_future.await.map_err(|error| RunError::Engine(error.to_string()))
         })

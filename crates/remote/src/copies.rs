@@ -10,48 +10,48 @@ use ensemble_core::conversation::{Event, Record};
 use ensemble_core::log::SyncPoint;
 use ensemble_core::operator::escape_hidden;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{Durability, LogEnd, RunId, RunStore, StoreError, StoredRun, is_run_name};
+use ensemble_core::store::{Durability, LogEnd, RunId, RunStore, StoreError, StoredRun, is_valid_run_name};
 use indexmap::IndexMap;
 
 use crate::client::{EngineClient, EngineClientError};
-use crate::protocol::{InnerRunLines, RecordsReply};
+use crate::protocol::{NestedRunLines, RecordsReply};
 
 /// The maximum number of levels of runs inside each other. Ensembles contain each other less deeply.
 const DEEPEST: usize = 16;
 /// The most runs that are copied with a run.
-const MOST_RUNS: usize = 100_000;
+const MAX_COPIED_RUNS: usize = 100_000;
 /// The most bytes of records and ensembles that are copied with a run.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_COPIED_BYTES: usize = 1 << 30;
 
 /// A run, as it was read.
-struct FetchedRun {
+struct FetchedRunTree {
     ensemble: Arc<str>,
     records: Vec<Record>,
     /// The runs inside the run, by their names.
-    inside: IndexMap<String, FetchedRun>,
+    inside: IndexMap<String, FetchedRunTree>,
 }
 
 /// The rest of what may be read of a run.
-struct FetchBudget {
+struct RemainingCopyBudget {
     runs: usize,
     bytes: usize,
 }
 
-impl FetchBudget {
+impl RemainingCopyBudget {
     const WHOLE: Self = Self {
-        runs: MOST_RUNS,
-        bytes: MOST_BYTES,
+        runs: MAX_COPIED_RUNS,
+        bytes: MAX_COPIED_BYTES,
     };
 
     /// Subtracts one run with so many bytes.
-    fn take_run(&mut self, bytes: usize) -> Result<(), String> {
+    fn spend_run(&mut self, bytes: usize) -> Result<(), String> {
         match (self.runs.checked_sub(1), self.bytes.checked_sub(bytes)) {
             (Some(runs), Some(bytes)) => {
                 *self = Self { runs, bytes };
                 Ok(())
             }
-            (None, _) => Err(format!("it has more than {MOST_RUNS} runs inside it")),
-            (_, None) => Err(format!("it has more than {} MiB of records", MOST_BYTES >> 20)),
+            (None, _) => Err(format!("it has more than {MAX_COPIED_RUNS} runs inside it")),
+            (_, None) => Err(format!("it has more than {} MiB of records", MAX_COPIED_BYTES >> 20)),
         }
     }
 }
@@ -70,13 +70,17 @@ impl EngineClient {
     ///
     /// # Errors
     /// As for [`Self::copy_run`], and [`EngineClientError::CopyDiverged`] if the copy is no beginning of what the engine has.
-    pub async fn update_copy(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
+    pub async fn copy_or_replace_run(
+        &self,
+        id: &RunId,
+        store: &dyn RunStore,
+    ) -> Result<Arc<dyn StoredRun>, EngineClientError> {
         let fetched = self.fetch_run(id).await?;
         match self.write_run(id, &fetched, store).await {
             Err(EngineClientError::Store(StoreError::Exists(_))) => {}
             written => return written,
         }
-        let before = store.find_run_with_id(id).await?;
+        let before = store.find_run_by_id(id).await?;
         let lease = before.acquire_lease().await?;
         if !fetched.records.starts_with(&before.read_journal().await?.records) {
             return Err(EngineClientError::CopyDiverged(id.clone()));
@@ -87,21 +91,21 @@ impl EngineClient {
     }
 
     /// Reads a run, and the runs inside it.
-    async fn fetch_run(&self, id: &RunId) -> Result<FetchedRun, EngineClientError> {
+    async fn fetch_run(&self, id: &RunId) -> Result<FetchedRunTree, EngineClientError> {
         let reply = self.fetch_records(id.as_str(), 0).await?;
         let Some(start) = reply.start else {
             return Err(self.no_run_error(id.as_str()));
         };
-        self.check_protocol(&start)?;
-        let mut budget = FetchBudget::WHOLE;
-        let taken = budget.take_run(reply.lines.len() + start.ensemble.len());
+        self.check_run_protocol(&start)?;
+        let mut budget = RemainingCopyBudget::WHOLE;
+        let taken = budget.spend_run(reply.lines.len() + start.ensemble.len());
         taken.map_err(|reason| self.content_error(reason))?;
         let records = self.decode_records(&reply.lines)?;
         self.check_first_record(id, &records)?;
-        Ok(FetchedRun {
+        Ok(FetchedRunTree {
             ensemble: start.ensemble,
             records,
-            inside: self.fetch_inner_runs(&reply.inside, 1, &mut budget).await?,
+            inside: self.fetch_nested_runs(&reply.inside, 1, &mut budget).await?,
         })
     }
 
@@ -109,12 +113,12 @@ impl EngineClient {
     async fn write_run(
         &self,
         id: &RunId,
-        fetched: &FetchedRun,
+        fetched: &FetchedRunTree,
         store: &dyn RunStore,
     ) -> Result<Arc<dyn StoredRun>, EngineClientError> {
         let run = store.create_run(id, &fetched.ensemble).await?;
         let lease = run.acquire_lease().await?;
-        if let Err(error) = self.write_content(&*run, fetched).await {
+        if let Err(error) = self.write_records_and_nested(&*run, fetched).await {
             // Half a run would be taken for a run that was cut short.
             let _ = run.remove_run().await;
             return Err(error);
@@ -135,31 +139,31 @@ impl EngineClient {
     }
 
     /// Reads the runs inside a run, and those inside them.
-    fn fetch_inner_runs<'a>(
+    fn fetch_nested_runs<'a>(
         &'a self,
-        inside: &'a [InnerRunLines],
+        inside: &'a [NestedRunLines],
         depth: usize,
-        budget: &'a mut FetchBudget,
-    ) -> BoxFuture<'a, Result<IndexMap<String, FetchedRun>, EngineClientError>> {
+        budget: &'a mut RemainingCopyBudget,
+    ) -> BoxFuture<'a, Result<IndexMap<String, FetchedRunTree>, EngineClientError>> {
         Box::pin(async move {
             if depth > DEEPEST && !inside.is_empty() {
                 return Err(self.content_error(format!("runs are nested more than {DEEPEST} levels deep")));
             }
             let (mut fetched_runs, mut names) = (IndexMap::new(), HashSet::new());
             for inner in inside {
-                if !is_run_name(&inner.name) || !names.insert(&inner.name) {
+                if !is_valid_run_name(&inner.name) || !names.insert(&inner.name) {
                     let name = escape_hidden(&inner.name);
                     return Err(self.content_error(format!("`{name}` cannot be the name of a run here")));
                 }
-                let reply = self.fetch_inner_records(inner).await?;
-                let taken = budget.take_run(reply.lines.len() + inner.ensemble.len());
+                let reply = self.fetch_nested_records(inner).await?;
+                let taken = budget.spend_run(reply.lines.len() + inner.ensemble.len());
                 taken.map_err(|reason| self.content_error(reason))?;
                 // Otherwise it was called, and has not begun.
                 if !reply.lines.is_empty() {
-                    let fetched = FetchedRun {
+                    let fetched = FetchedRunTree {
                         ensemble: inner.ensemble.as_str().into(),
                         records: self.decode_records(&reply.lines)?,
-                        inside: self.fetch_inner_runs(&reply.inside, depth + 1, budget).await?,
+                        inside: self.fetch_nested_runs(&reply.inside, depth + 1, budget).await?,
                     };
                     fetched_runs.insert(inner.name.clone(), fetched);
                 }
@@ -168,7 +172,7 @@ impl EngineClient {
         })
     }
 
-    async fn fetch_inner_records(&self, inner: &InnerRunLines) -> Result<RecordsReply, EngineClientError> {
+    async fn fetch_nested_records(&self, inner: &NestedRunLines) -> Result<RecordsReply, EngineClientError> {
         match &inner.run {
             Some(id) => {
                 let id = RunId::parse(id).map_err(|error| self.content_error(error.to_string()))?;
@@ -183,22 +187,22 @@ impl EngineClient {
     }
 
     /// Writes the records of a run, and the runs inside it.
-    fn write_content<'a>(
+    fn write_records_and_nested<'a>(
         &'a self,
         run: &'a dyn StoredRun,
-        fetched: &'a FetchedRun,
+        fetched: &'a FetchedRunTree,
     ) -> BoxFuture<'a, Result<(), EngineClientError>> {
         Box::pin(async move {
-            self.write_records(run, &fetched.records).await?;
+            self.append_and_sync_records(run, &fetched.records).await?;
             for (name, inner) in &fetched.inside {
-                let stored = run.create_nested(name, &inner.ensemble).await?;
-                self.write_content(&*stored, inner).await?;
+                let stored = run.create_nested_run(name, &inner.ensemble).await?;
+                self.write_records_and_nested(&*stored, inner).await?;
             }
             Ok(())
         })
     }
 
-    async fn write_records(&self, run: &dyn StoredRun, records: &[Record]) -> Result<(), EngineClientError> {
+    async fn append_and_sync_records(&self, run: &dyn StoredRun, records: &[Record]) -> Result<(), EngineClientError> {
         let mut log = run.open_log(LogEnd::NEW, Durability::Commit).await?;
         for record in records {
             log.append(record).await?;

@@ -13,6 +13,6 @@ mod copies;
 pub mod protocol;
 mod run_states;
 
-pub use admin::{EngineAdmin, PausedCall};
+pub use admin::{EngineAdminClient, PausedCall};
 pub use client::{EngineClient, EngineClientError};
 pub use run_states::EngineRunState;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::conversation::{CompletionReason, FailedWork, Record, RunStarted};
-use ensemble_core::records::{LineError, decode_record, encode_record};
+use ensemble_core::conversation::{AgentWorkCounts, CompletionReason, Record, RunStarted};
+use ensemble_core::records::{JournalLineError, append_record_line, parse_record_line};
 use ensemble_core::request::{AnswerAuthor, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunSummary};
@@ -16,7 +16,7 @@ use ensemble_language::data::ModelUsage;
 use ensemble_runs::PreparedAnswers;
 use ensemble_runs::ReadyRun;
 use ensemble_runs::batch::EngineRunOptions;
-use ensemble_runs::steps::InnerRun;
+use ensemble_runs::steps::RecordedNestedRun;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -49,7 +49,7 @@ pub struct WorkerVersion {
 
 impl WorkerVersion {
     /// Returns the version of this build.
-    pub fn of_this_build() -> Self {
+    pub fn for_this_build() -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
@@ -58,7 +58,7 @@ impl WorkerVersion {
     }
 
     /// Returns whether a worker of this version can continue a run with this protocol.
-    pub fn can_read(&self, protocol: u32) -> bool {
+    pub fn can_continue_protocol(&self, protocol: u32) -> bool {
         (self.oldest..=self.protocol).contains(&protocol)
     }
 
@@ -106,12 +106,12 @@ pub struct RunStartRequest {
     pub goes_on_after: Option<Arc<str>>,
     /// The answer to the question that the run waited for until now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answered: Option<QuestionAnswer>,
+    pub answered: Option<SentQuestionAnswer>,
 }
 
 /// An execution to be performed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ExecutionWork {
+pub struct ExecutionRequest {
     /// The protocol of the run.
     #[serde(default)]
     pub protocol: u32,
@@ -129,10 +129,10 @@ pub struct ExecutionWork {
     pub answered_by: Option<AnswerAuthor>,
     /// The decision about the call that the agent waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided: Option<DecidedCall>,
+    pub decided: Option<DecidedToolCall>,
     /// The runs of its inner ensemble that have ended, or wait for an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inner: Vec<EndedInnerRun>,
+    pub inner: Vec<EndedNestedRun>,
     /// The names of the runs of its inner ensemble that were begun, if an attempt of the execution did not end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub begun: Vec<String>,
@@ -143,7 +143,7 @@ pub struct ExecutionWork {
 
 /// A decision about a call of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DecidedCall {
+pub struct DecidedToolCall {
     /// The tool: its name, or `SERVER.TOOL`.
     pub tool: Arc<str>,
     /// All arguments of the call.
@@ -159,7 +159,7 @@ pub struct DecidedCall {
 
 /// A run of an inner ensemble that has ended, or waits for an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EndedInnerRun {
+pub struct EndedNestedRun {
     /// Its name in the run that it is inside.
     pub name: String,
     /// Its id.
@@ -171,7 +171,7 @@ pub struct EndedInnerRun {
 
 /// A run of an inner ensemble that is wanted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WantedInnerRun {
+pub struct NestedRunRequest {
     /// Its name in the run that it is inside.
     pub name: String,
     /// How it starts.
@@ -183,15 +183,15 @@ pub struct WantedInnerRun {
 
 /// The result of an execution.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct WorkResult {
+pub struct ExecutionCallResult {
     /// Its records, as lines of a journal.
     pub lines: String,
     /// The runs of its inner ensembles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<InnerRunLines>,
+    pub inside: Vec<NestedRunLines>,
     /// It needs these runs before it can end; it is performed again when one of them has ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wants: Vec<WantedInnerRun>,
+    pub wants: Vec<NestedRunRequest>,
     /// It asks what this run of its inner ensemble asks: its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
@@ -208,7 +208,7 @@ pub struct WorkResult {
 
 /// A run inside a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InnerRunLines {
+pub struct NestedRunLines {
     /// Its name.
     pub name: String,
     /// The text of its ensemble.
@@ -223,7 +223,7 @@ pub struct InnerRunLines {
     pub asks: bool,
     /// The runs inside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<InnerRunLines>,
+    pub inside: Vec<NestedRunLines>,
 }
 
 /// Records of a run, from one on.
@@ -236,14 +236,14 @@ pub struct RecordsReply {
     pub lines: String,
     /// The runs inside the run; only with its first record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<InnerRunLines>,
+    pub inside: Vec<NestedRunLines>,
     /// Whether the run is over: no more records come.
     pub is_over: bool,
 }
 
 /// An answer to a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct QuestionAnswer {
+pub struct SentQuestionAnswer {
     /// The agent.
     pub agent: String,
     /// The number of its execution.
@@ -266,9 +266,9 @@ pub struct QuestionAnswer {
     pub at: DateTime<Utc>,
 }
 
-impl QuestionAnswer {
+impl SentQuestionAnswer {
     /// Returns the sentence for a client whose answer comes after this one.
-    pub fn decided_text(&self) -> String {
+    pub fn describe_earlier_answer(&self) -> String {
         let answer = match (&self.decision, &self.answer) {
             (Some(decision), _) => decision.as_str().to_owned(),
             (None, Value::String(text)) => text.clone(),
@@ -308,7 +308,7 @@ pub struct RunBrief {
     pub failed: usize,
     /// The agents of whose executions a part or a tool call failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failed_work: Vec<FailedWork>,
+    pub failed_work: Vec<AgentWorkCounts>,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
     /// The run is about to end: workers stop its executions.
@@ -384,10 +384,10 @@ fn served_file_path(started: &RunStarted) -> Option<String> {
 }
 
 /// Records as lines of a journal.
-pub fn format_lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
+pub fn encode_record_lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
     let mut buffer = Vec::new();
     for record in records {
-        encode_record(record, &mut buffer);
+        append_record_line(record, &mut buffer);
     }
     String::from_utf8(buffer).expect("a journal is UTF-8")
 }
@@ -396,25 +396,25 @@ pub fn format_lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String
 ///
 /// # Errors
 /// A line is no record.
-pub fn parse_records(lines: &str) -> Result<Vec<Record>, LineError> {
-    lines.lines().map(|line| decode_record(line.as_bytes())).collect()
+pub fn decode_record_lines(lines: &str) -> Result<Vec<Record>, JournalLineError> {
+    lines.lines().map(|line| parse_record_line(line.as_bytes())).collect()
 }
 
-impl InnerRunLines {
+impl NestedRunLines {
     /// Returns the run as it is sent.
-    pub fn from_run(run: &InnerRun) -> Self {
+    pub fn from_nested_run(run: &RecordedNestedRun) -> Self {
         Self {
             name: run.name.clone(),
             ensemble: run.ensemble.clone(),
-            lines: format_lines(&run.records),
+            lines: encode_record_lines(&run.records),
             run: None,
             asks: false,
-            inside: run.inner_runs.iter().map(Self::from_run).collect(),
+            inside: run.inner_runs.iter().map(Self::from_nested_run).collect(),
         }
     }
 
     /// Returns whether this is the run of this execution of an agent, or of a part of it.
-    pub fn belongs_to(&self, agent: &str, execution: u32) -> bool {
+    pub fn belongs_to_execution(&self, agent: &str, execution: u32) -> bool {
         let suffix = self.name.strip_prefix(agent);
         let suffix = suffix.and_then(|rest| rest.strip_prefix(&format!("-{execution}")));
         let Some((part, attempt)) = suffix.and_then(|rest| rest.split_once('-')) else {
@@ -445,7 +445,7 @@ mod tests {
             ("ab-1-1", "a", 1, false),
         ];
         for (name, agent, execution, is_of) in rows {
-            let inner = InnerRunLines {
+            let inner = NestedRunLines {
                 name: name.to_owned(),
                 ensemble: String::new(),
                 lines: String::new(),
@@ -454,7 +454,7 @@ mod tests {
                 inside: Vec::new(),
             };
             assert_eq!(
-                inner.belongs_to(agent, execution),
+                inner.belongs_to_execution(agent, execution),
                 is_of,
                 "{name} of {agent}, {execution}"
             );

@@ -10,7 +10,7 @@ use crate::client::{EngineClient, EngineClientError, run_path};
 use crate::protocol::RunBrief;
 
 /// The status of the engine for the result of a workflow that has not ended.
-const NOT_READY: u16 = 470;
+const RESULT_NOT_READY_STATUS: u16 = 470;
 
 /// The state of a run on the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl EngineClient {
     ///
     /// # Errors
     /// The engine cannot be reached.
-    pub async fn find_run_state(
+    pub async fn fetch_run_state(
         &self,
         id: &RunId,
         brief: &RunBrief,
@@ -48,7 +48,7 @@ impl EngineClient {
         if brief.has_ended() {
             return Ok(EngineRunState::Recorded(brief.state));
         }
-        if self.has_lost_workflow(id).await? {
+        if self.fetch_is_workflow_lost(id).await? {
             return Ok(EngineRunState::Lost);
         }
         Ok(match paused.contains_key(id) {
@@ -58,9 +58,9 @@ impl EngineClient {
     }
 
     /// Returns whether the workflow of a run has ended with an error of the engine.
-    async fn has_lost_workflow(&self, id: &RunId) -> Result<bool, EngineClientError> {
+    async fn fetch_is_workflow_lost(&self, id: &RunId) -> Result<bool, EngineClientError> {
         let path = run_path(id.as_str(), "output");
-        let status = self.get_status(&format!("restate/workflow/{path}")).await?;
-        Ok((400..=500).contains(&status) && status != NOT_READY)
+        let status = self.fetch_status(&format!("restate/workflow/{path}")).await?;
+        Ok((400..=500).contains(&status) && status != RESULT_NOT_READY_STATUS)
     }
 }

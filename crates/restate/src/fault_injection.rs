@@ -29,7 +29,7 @@ pub(crate) async fn wait_while_held() {}
 #[expect(clippy::disallowed_methods, reason = "a fault of tests")]
 #[cfg(debug_assertions)]
 pub(crate) fn own_version() -> WorkerVersion {
-    let version = WorkerVersion::of_this_build();
+    let version = WorkerVersion::for_this_build();
     let other = std::env::var("ENSEMBLE_FAULT_PROTOCOL").ok();
     match other.and_then(|protocol| protocol.parse().ok()) {
         Some(protocol) => WorkerVersion {

@@ -14,17 +14,17 @@ use crate::execution_output::ExecutionStep;
 
 /// The beginning of the path at which a worker is asked for an execution; the ids of the worker and of the call and the number of the
 /// step follow, and `/rest` if the execution must stop.
-pub const PATH: &str = "/ensemble/calls/";
+pub const PEER_CALLS_PATH: &str = "/ensemble/calls/";
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// How often a worker that does not answer is tried, and the pause between.
-const TRIES: u32 = 3;
+const MAX_PEER_TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A worker that performs an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkerClaim {
+pub struct ExecutionClaim {
     /// The worker, from its start to its end.
     worker: Arc<str>,
     /// Where other workers find it.
@@ -45,14 +45,14 @@ pub enum StepRequest {
 
 impl StepRequest {
     /// Parses the end of the path of a request.
-    pub fn parse(path: &str) -> Option<Self> {
+    pub fn parse_path_end(path: &str) -> Option<Self> {
         match path.strip_suffix("/rest") {
             Some(number) => Some(Self::Rest(number.parse().ok()?)),
             None => Some(Self::Next(path.parse().ok()?)),
         }
     }
 
-    fn path(self) -> String {
+    fn to_path_end(self) -> String {
         match self {
             Self::Next(number) => number.to_string(),
             Self::Rest(number) => format!("{number}/rest"),
@@ -62,7 +62,7 @@ impl StepRequest {
 
 /// The reply of a worker that is asked for an execution.
 #[derive(Debug)]
-pub enum PeerReply {
+pub enum PeerStepReply {
     /// The step.
     Step(ExecutionStep),
     /// The step has not come yet.
@@ -74,18 +74,18 @@ pub enum PeerReply {
 }
 
 /// The other workers, as one of them sees them.
-pub struct PeerWorkers {
-    own_claim: WorkerClaim,
+pub struct PeerWorkerClient {
+    own_claim: ExecutionClaim,
     http: reqwest::Client,
 }
 
-impl PeerWorkers {
+impl PeerWorkerClient {
     /// Returns the worker with this id, which others find at this address.
     ///
     /// # Errors
     /// There is no HTTP client.
     pub fn new(worker: &str, address: Option<&str>) -> Result<Self, String> {
-        let own_claim = WorkerClaim {
+        let own_claim = ExecutionClaim {
             worker: worker.into(),
             address: address.map(|address| address.trim_end_matches('/').into()),
             at: DateTime::default(),
@@ -95,15 +95,15 @@ impl PeerWorkers {
     }
 
     /// Returns the claim of this worker to an execution that it begins at this time.
-    pub fn claim_at(&self, at: DateTime<Utc>) -> WorkerClaim {
-        WorkerClaim {
+    pub fn own_claim_at(&self, at: DateTime<Utc>) -> ExecutionClaim {
+        ExecutionClaim {
             at,
             ..self.own_claim.clone()
         }
     }
 
     /// Does this worker perform the execution?
-    pub fn is_own_claim(&self, claim: &WorkerClaim) -> bool {
+    pub fn is_own_claim(&self, claim: &ExecutionClaim) -> bool {
         self.is_own_id(&claim.worker)
     }
 
@@ -113,14 +113,23 @@ impl PeerWorkers {
     }
 
     /// Returns a step of an execution at another worker, which may be lost.
-    pub async fn fetch_step(&self, claim: &WorkerClaim, call: &str, request: StepRequest) -> ExecutionStep {
+    pub async fn fetch_step_from_peer(
+        &self,
+        claim: &ExecutionClaim,
+        call: &str,
+        request: StepRequest,
+    ) -> ExecutionStep {
         let lost = ExecutionStep::Lost { has_begun: true };
         let Some(address) = claim.address.as_deref() else {
             return lost;
         };
-        let url = format!("{address}{PATH}{}/{call}/{}", claim.worker, request.path());
+        let url = format!(
+            "{address}{PEER_CALLS_PATH}{}/{call}/{}",
+            claim.worker,
+            request.to_path_end()
+        );
         let mut tries = 0;
-        while tries < TRIES {
+        while tries < MAX_PEER_TRIES {
             let Ok(response) = self.http.get(&url).timeout(PATIENCE).send().await else {
                 tries += 1;
                 tokio::time::sleep(PAUSE).await;
@@ -147,10 +156,10 @@ mod tests {
     #[test]
     fn the_path_of_a_step_is_read_as_it_is_written() {
         for request in [StepRequest::Next(0), StepRequest::Rest(12)] {
-            assert_eq!(StepRequest::parse(&request.path()), Some(request));
+            assert_eq!(StepRequest::parse_path_end(&request.to_path_end()), Some(request));
         }
         for path in ["", "rest", "1/other", "-1", "1/rest/rest"] {
-            assert_eq!(StepRequest::parse(path), None, "{path}");
+            assert_eq!(StepRequest::parse_path_end(path), None, "{path}");
         }
     }
 }

@@ -21,7 +21,7 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
     CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, RunInterruption,
 };
-use ensemble_core::executor::queue_executions;
+use ensemble_core::executor::list_pending_executions;
 use ensemble_core::request::AnswerAuthor;
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_core::runner::turn_timeout_failure;
@@ -29,15 +29,15 @@ use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_project::PreparedEnsemble;
 use ensemble_remote::protocol::{
-    DAYS, DecidedCall, EndedInnerRun, ExecutionWork, InnerRunLines, QuestionAnswer, RecordsReply, RunBrief,
-    RunStartRequest, WorkResult,
+    DAYS, DecidedToolCall, EndedNestedRun, ExecutionCallResult, ExecutionRequest, NestedRunLines, RecordsReply,
+    RunBrief, RunStartRequest, SentQuestionAnswer,
 };
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 
-use self::inner_runs::{ChildRun, wait_for_child_records};
-use self::log::{BRIEF, START, WorkflowLog, parse_chunk_key};
-use self::turn::MeasuredTurn;
+use self::inner_runs::{RunningNestedRun, wait_for_nested_records};
+use self::log::{BRIEF_KEY, START_KEY, WorkflowLog, parse_records_key};
+use self::turn::MeasuredTurnKey;
 use crate::execution::ExecutionServiceClient;
 use crate::index::RunIndexClient;
 use crate::worker::RestateWorker;
@@ -46,28 +46,28 @@ use crate::worker::RestateWorker;
 pub struct RunWorkflow(pub RestateWorker);
 
 /// The state entry with the id of the workflow's invocation.
-const INVOCATION: &str = "invocation";
+const INVOCATION_KEY: &str = "invocation";
 /// The state entry that says that the workflow has ended: nothing goes on any more.
-const FINAL: &str = "final";
+const FINAL_KEY: &str = "final";
 /// The state entry with the number of the leg: how often the run began or went on.
-const LEG: &str = "leg";
+const SEGMENT_KEY: &str = "leg";
 /// The reason why the workflow continues.
-enum WakeReason {
+enum WorkflowWakeReason {
     /// An execution has ended, or its call has.
-    ExecutionDone(Arc<str>, Result<WorkResult, TerminalError>),
+    ExecutionDone(Arc<str>, Result<ExecutionCallResult, TerminalError>),
     /// The run of an inner ensemble has ended: the agent, its name, its id.
-    InnerRunEnded(Arc<str>, EndedInnerRun, Result<RunBrief, TerminalError>),
+    InnerRunEnded(Arc<str>, EndedNestedRun, Result<RunBrief, TerminalError>),
     /// The time limit of an attempt is reached whose run of an inner ensemble this is: the agent, the run's id.
     InnerTimedOut(Arc<str>, Arc<str>),
     /// The time limit of a turn is reached.
-    TurnTimedOut(MeasuredTurn),
+    TurnTimedOut(MeasuredTurnKey),
     /// The time limit of this leg of the run is reached.
     RunTimedOut(u32),
     /// The executions of a run that ends had the time to stop.
     StopTimedOut,
 }
 
-type WakeFuture<'a> = Pin<Box<dyn DurableFuture<Output = WakeReason> + Send + 'a>>;
+type WorkflowWakeFuture<'a> = Pin<Box<dyn DurableFuture<Output = WorkflowWakeReason> + Send + 'a>>;
 
 #[restate_sdk::workflow(
     name = "EnsembleRun",
@@ -88,11 +88,11 @@ impl RunWorkflow {
     #[handler]
     async fn run(&self, ctx: WorkflowContext<'_>, start: Json<RunStartRequest>) -> HandlerResult<Json<RunBrief>> {
         let start = start.into_inner();
-        self.0.check_protocol(start.protocol)?;
+        self.0.check_run_protocol(start.protocol)?;
         self.0.refuse_while_draining(ctx.invocation_id())?;
         let prepared = self.0.prepare_ensemble(&start).map_err(TerminalError::new)?;
-        ctx.set(INVOCATION, ctx.invocation_id().to_owned());
-        ctx.set(START, Json(start.clone()));
+        ctx.set(INVOCATION_KEY, ctx.invocation_id().to_owned());
+        ctx.set(START_KEY, Json(start.clone()));
         let is_inside = start.inside.is_some();
         if !is_inside {
             let day = start.at.format("%Y%m%d").to_string();
@@ -101,7 +101,7 @@ impl RunWorkflow {
                 .add(ctx.key().to_owned())
                 .send();
         }
-        let mut run = RunDrive {
+        let mut run = WorkflowRunDrive {
             ctx: &ctx,
             protocol: start.protocol,
             prepared: prepared.clone(),
@@ -122,21 +122,21 @@ impl RunWorkflow {
             segment: 0,
         };
         let before = match &start.goes_on_after {
-            Some(before) => wait_for_child_records(&ctx, before).await?,
+            Some(before) => wait_for_nested_records(&ctx, before).await?,
             None => None,
         };
         let goes_on = match before {
-            Some(before) => run.take_over_run(before, start.at, start.answered)?,
+            Some(before) => run.continue_from_workflow(before, start.at, start.answered)?,
             None => {
                 run.log.commit_events([Event::RunStarted(Box::new(start.started))]);
                 true
             }
         };
         if goes_on {
-            run.drive_run().await?;
+            run.drive_run_to_end().await?;
         }
-        ctx.set(FINAL, true);
-        let brief = run.log.run_brief();
+        ctx.set(FINAL_KEY, true);
+        let brief = run.log.summarize_as_running();
         Ok(Json(brief.ok_or_else(|| TerminalError::new("the run has no records"))?))
     }
 
@@ -144,7 +144,7 @@ impl RunWorkflow {
     #[handler]
     async fn records(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<RecordsReply>> {
         // Read before the records: of a run that is over, all records are there.
-        let is_over = has_run_ended(&ctx).await?;
+        let is_over = is_workflow_ended(&ctx).await?;
         let mut records = RecordsReply {
             is_over,
             ..RecordsReply::default()
@@ -154,7 +154,7 @@ impl RunWorkflow {
         // An entry begins with the record in its key; the one before the next key may hold `from`.
         let chunks: Vec<(u64, &String)> = keys
             .iter()
-            .filter_map(|key| Some((parse_chunk_key(key)?, key)))
+            .filter_map(|key| Some((parse_records_key(key)?, key)))
             .collect();
         let first = chunks.partition_point(|(begin, _)| *begin <= from).saturating_sub(1);
         for (begin, key) in &chunks[first.min(chunks.len())..] {
@@ -163,9 +163,9 @@ impl RunWorkflow {
             records.lines.extend(lines.split_inclusive('\n').skip(surplus));
         }
         if from == 0 {
-            records.start = ctx.get::<Json<RunStartRequest>>(START).await?.map(Json::into_inner);
-            for key in keys.iter().filter(|key| key.starts_with(log::INSIDE)) {
-                let inside = ctx.get::<Json<Vec<InnerRunLines>>>(key).await?;
+            records.start = ctx.get::<Json<RunStartRequest>>(START_KEY).await?.map(Json::into_inner);
+            for key in keys.iter().filter(|key| key.starts_with(log::NESTED_KEY_PREFIX)) {
+                let inside = ctx.get::<Json<Vec<NestedRunLines>>>(key).await?;
                 records.inside.extend(inside.map(Json::into_inner).unwrap_or_default());
             }
         }
@@ -175,17 +175,17 @@ impl RunWorkflow {
     /// Returns the summary of the run until now.
     #[handler]
     async fn brief(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<Option<RunBrief>>> {
-        Ok(Json(ctx.get::<Json<RunBrief>>(BRIEF).await?.map(Json::into_inner)))
+        Ok(Json(ctx.get::<Json<RunBrief>>(BRIEF_KEY).await?.map(Json::into_inner)))
     }
 
     /// Answers a question. The first answer counts.
     #[handler]
-    async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<QuestionAnswer>) -> HandlerResult<()> {
+    async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<SentQuestionAnswer>) -> HandlerResult<()> {
         let key = answer_promise_name(answer.0.asked);
         // The client repeats a request that a lost node did not answer.
-        let earlier = ctx.peek_promise::<Json<QuestionAnswer>>(&key).await?;
+        let earlier = ctx.peek_promise::<Json<SentQuestionAnswer>>(&key).await?;
         if let Some(earlier) = earlier.map(Json::into_inner).filter(|earlier| *earlier != answer.0) {
-            return Err(TerminalError::new_with_code(409, earlier.decided_text()).into());
+            return Err(TerminalError::new_with_code(409, earlier.describe_earlier_answer()).into());
         }
         ctx.resolve_promise(&key, answer);
         Ok(())
@@ -194,12 +194,12 @@ impl RunWorkflow {
     /// Cancels the run. What it did until then is kept.
     #[handler]
     async fn cancel(&self, ctx: SharedWorkflowContext<'_>, by: String) -> HandlerResult<()> {
-        let Some(invocation) = ctx.get::<String>(INVOCATION).await? else {
+        let Some(invocation) = ctx.get::<String>(INVOCATION_KEY).await? else {
             return Err(TerminalError::new_with_code(404, "there is no such run").into());
         };
         // A run that was cut short already waits for somebody who resumes it.
-        if !has_run_ended(&ctx).await? {
-            let leg = ctx.get::<u32>(LEG).await?.unwrap_or_default();
+        if !is_workflow_ended(&ctx).await? {
+            let leg = ctx.get::<u32>(SEGMENT_KEY).await?.unwrap_or_default();
             ctx.resolve_promise(&cancel_promise_name(leg), by);
             ctx.invocation_handle(invocation).cancel();
         }
@@ -210,27 +210,27 @@ impl RunWorkflow {
     #[handler]
     async fn resume(&self, ctx: SharedWorkflowContext<'_>, at: Json<DateTime<Utc>>) -> HandlerResult<()> {
         let refused = |code, reason: &str| Err(TerminalError::new_with_code(code, reason.to_owned()).into());
-        if ctx.get::<String>(INVOCATION).await?.is_none() {
+        if ctx.get::<String>(INVOCATION_KEY).await?.is_none() {
             return refused(404, "there is no such run");
         }
-        if !has_run_ended(&ctx).await? {
+        if !is_workflow_ended(&ctx).await? {
             return Ok(());
         }
-        if ctx.get::<bool>(FINAL).await?.unwrap_or_default() {
+        if ctx.get::<bool>(FINAL_KEY).await?.unwrap_or_default() {
             return refused(409, "the run has ended and cannot be resumed");
         }
-        let leg = ctx.get::<u32>(LEG).await?.unwrap_or_default();
+        let leg = ctx.get::<u32>(SEGMENT_KEY).await?.unwrap_or_default();
         ctx.resolve_promise(&resume_promise_name(leg), at);
         Ok(())
     }
 }
 
-async fn has_run_ended(ctx: &SharedWorkflowContext<'_>) -> Result<bool, TerminalError> {
+async fn is_workflow_ended(ctx: &SharedWorkflowContext<'_>) -> Result<bool, TerminalError> {
     // One that has ended and waits for an answer is inside another, which goes on with it.
-    if ctx.get::<bool>(FINAL).await?.unwrap_or_default() {
+    if ctx.get::<bool>(FINAL_KEY).await?.unwrap_or_default() {
         return Ok(true);
     }
-    let brief = ctx.get::<Json<RunBrief>>(BRIEF).await?;
+    let brief = ctx.get::<Json<RunBrief>>(BRIEF_KEY).await?;
     Ok(brief.is_some_and(|brief| brief.0.has_ended()))
 }
 
@@ -251,14 +251,14 @@ fn answer_promise_name(asked: u64) -> String {
 }
 
 /// An execution that was called and has not ended.
-struct CalledExecution {
+struct UnendedCalledExecution {
     agent: Arc<str>,
     /// Its call has not returned: one that waits for runs of its inner ensemble has none.
     is_performed: bool,
 }
 
 /// A run under way.
-struct RunDrive<'a> {
+struct WorkflowRunDrive<'a> {
     ctx: &'a WorkflowContext<'a>,
     /// The protocol with which the run was started.
     protocol: u32,
@@ -269,39 +269,39 @@ struct RunDrive<'a> {
     /// The cancellations by the run itself that it has not heard of.
     own_cancels: u32,
     log: WorkflowLog<'a>,
-    wake_futures: DurableFuturesUnordered<WakeFuture<'a>>,
+    wake_futures: DurableFuturesUnordered<WorkflowWakeFuture<'a>>,
     /// The executions that were called and have not ended.
-    under_way: Vec<CalledExecution>,
+    under_way: Vec<UnendedCalledExecution>,
     /// The answers to questions of the open turn.
     answers: Vec<(Arc<str>, serde_json::Value, Option<AnswerAuthor>)>,
     /// By agent: the decision about the call that it waits for, until its execution has ended or asks again.
-    decided_calls: HashMap<Arc<str>, DecidedCall>,
+    decided_calls: HashMap<Arc<str>, DecidedToolCall>,
     /// By agent that is under way or asks: the runs of its inner ensemble that have ended, or wait for an answer.
-    inner: HashMap<Arc<str>, Vec<EndedInnerRun>>,
+    inner: HashMap<Arc<str>, Vec<EndedNestedRun>>,
     /// The runs of inner ensembles that are under way.
-    children: Vec<ChildRun>,
+    children: Vec<RunningNestedRun>,
     /// The workflows of all inner ensembles that were begun, by the names of their runs.
-    inner_runs: HashMap<String, InnerRunLines>,
+    inner_runs: HashMap<String, NestedRunLines>,
     /// The answers to questions of runs of inner ensembles that have not gone on yet, by the names of the runs.
-    inner_answers: HashMap<String, QuestionAnswer>,
+    inner_answers: HashMap<String, SentQuestionAnswer>,
     /// The turn whose time is measured, and whether it is up.
-    measured_turn: Option<MeasuredTurn>,
+    measured_turn: Option<MeasuredTurnKey>,
     turn_timed_out: bool,
     /// Counts the times that the run began or went on; each has the whole time limit.
     segment: u32,
 }
 
-impl<'a> RunDrive<'a> {
-    async fn drive_run(&mut self) -> HandlerResult<()> {
+impl<'a> WorkflowRunDrive<'a> {
+    async fn drive_run_to_end(&mut self) -> HandlerResult<()> {
         self.start_segment();
         loop {
-            self.log.check_records()?;
+            self.log.check_no_illegal_record()?;
             match decide_next_step(&self.plan, self.log.run_state()) {
                 NextDecision::StartTurn(turn) => {
                     self.answers.clear();
                     self.log.commit_events([Event::TurnStarted(turn)]);
                 }
-                NextDecision::Perform => self.call_pending().await?,
+                NextDecision::Perform => self.call_pending_and_wait().await?,
                 NextDecision::FinishTurn(turn) => self.log.commit_events([Event::TurnFinished(turn)]),
                 NextDecision::End(ended) => {
                     let reason = ended.completion_reason;
@@ -309,8 +309,8 @@ impl<'a> RunDrive<'a> {
                     let goes_on = match reason {
                         // The run around it asks, and goes on with it by a run of its own.
                         _ if self.is_inner_run => false,
-                        CompletionReason::WaitingForInput => self.wait_for_answer().await?,
-                        reason if reason.is_resumable() => self.wait_for_resume().await,
+                        CompletionReason::WaitingForInput => self.wait_and_apply_answer().await?,
+                        reason if reason.is_resumable() => self.wait_and_resume().await,
                         _ => false,
                     };
                     if !goes_on {
@@ -324,24 +324,24 @@ impl<'a> RunDrive<'a> {
     fn start_segment(&mut self) {
         self.segment += 1;
         let leg = self.segment;
-        self.ctx.set(LEG, leg);
+        self.ctx.set(SEGMENT_KEY, leg);
         let limit: Duration = self.plan.ensemble().limits.timeout;
-        let timer = self.ctx.sleep(limit).map(move |_| WakeReason::RunTimedOut(leg));
+        let timer = self.ctx.sleep(limit).map(move |_| WorkflowWakeReason::RunTimedOut(leg));
         self.wake_futures.push(Box::pin(timer));
     }
 
     /// Calls the executions that are pending and not under way, and takes the next end.
-    async fn call_pending(&mut self) -> HandlerResult<()> {
-        self.measure_turn();
+    async fn call_pending_and_wait(&mut self) -> HandlerResult<()> {
+        self.start_turn_timer();
         let limit = self.plan.ensemble().limits.parallel_agents;
         let side_by_side = limit.map_or(usize::MAX, |limit| limit.get() as usize);
-        for agent in queue_executions(self.log.run_state()) {
+        for agent in list_pending_executions(self.log.run_state()) {
             let agent = self.plan.agent_name(agent).clone();
             if self.under_way.len() >= side_by_side {
                 break;
             }
-            if !self.is_under_way(&agent) {
-                self.under_way.push(CalledExecution {
+            if !self.is_execution_unfinished(&agent) {
+                self.under_way.push(UnendedCalledExecution {
                     agent: agent.clone(),
                     is_performed: false,
                 });
@@ -349,47 +349,52 @@ impl<'a> RunDrive<'a> {
             }
         }
         match self.wake_futures.next().await {
-            Ok(Some((_, WakeReason::ExecutionDone(agent, Ok(work_result))))) if !work_result.wants.is_empty() => {
-                self.start_wanted_runs(&agent, work_result.wants)
+            Ok(Some((_, WorkflowWakeReason::ExecutionDone(agent, Ok(work_result)))))
+                if !work_result.wants.is_empty() =>
+            {
+                self.start_missing_nested_runs(&agent, work_result.wants)
             }
-            Ok(Some((_, WakeReason::ExecutionDone(agent, done)))) => self.commit_result(&agent, done),
-            Ok(Some((_, WakeReason::InnerRunEnded(agent, ended, brief)))) => self.handle_inner_end(agent, ended, brief),
-            Ok(Some((_, WakeReason::TurnTimedOut(measured)))) => self.handle_turn_timeout(measured),
-            Ok(Some((_, WakeReason::InnerTimedOut(agent, run)))) => self.handle_inner_timeout(agent, &run),
-            Ok(Some((_, WakeReason::RunTimedOut(leg)))) if leg == self.segment => {
-                self.stop_run(RunInterruption::Timeout).await
+            Ok(Some((_, WorkflowWakeReason::ExecutionDone(agent, done)))) => self.commit_execution_result(&agent, done),
+            Ok(Some((_, WorkflowWakeReason::InnerRunEnded(agent, ended, brief)))) => {
+                self.handle_nested_run_end(agent, ended, brief)
+            }
+            Ok(Some((_, WorkflowWakeReason::TurnTimedOut(measured)))) => self.apply_turn_timeout(measured),
+            Ok(Some((_, WorkflowWakeReason::InnerTimedOut(agent, run)))) => self.handle_attempt_timeout(agent, &run),
+            Ok(Some((_, WorkflowWakeReason::RunTimedOut(leg)))) if leg == self.segment => {
+                self.stop_and_commit_interruption(RunInterruption::Timeout).await
             }
             // The time of an earlier leg, or of an end before.
-            Ok(Some((_, WakeReason::RunTimedOut(_) | WakeReason::StopTimedOut))) => {}
+            Ok(Some((_, WorkflowWakeReason::RunTimedOut(_) | WorkflowWakeReason::StopTimedOut))) => {}
             Ok(None) => return Err(TerminalError::new("no execution is running").into()),
             Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
             // The engine cancelled the run, and its calls with it.
-            Err(_cancelled) => self.commit_cancellation().await?,
+            Err(_cancelled) => self.stop_as_cancelled().await?,
         }
         Ok(())
     }
 
     /// Stops the run because a client, or an operator of the engine, cancelled it.
-    async fn commit_cancellation(&mut self) -> Result<(), TerminalError> {
+    async fn stop_as_cancelled(&mut self) -> Result<(), TerminalError> {
         let promise = cancel_promise_name(self.segment);
         let by = self.ctx.peek_promise::<String>(&promise).await?;
         let by = by.unwrap_or_else(|| "Restate".to_owned());
         let by = ensemble_core::conversation::RunCanceller::Client(by.into());
-        self.stop_run(RunInterruption::Cancelled { by }).await;
+        self.stop_and_commit_interruption(RunInterruption::Cancelled { by })
+            .await;
         Ok(())
     }
 
-    fn is_under_way(&self, agent: &Arc<str>) -> bool {
+    fn is_execution_unfinished(&self, agent: &Arc<str>) -> bool {
         self.under_way.iter().any(|under_way| under_way.agent == *agent)
     }
 
     /// Has the call of this agent not returned?
-    fn is_performed(&self, agent: &Arc<str>) -> bool {
+    fn has_running_call(&self, agent: &Arc<str>) -> bool {
         let mut under_way = self.under_way.iter();
         under_way.any(|under_way| under_way.agent == *agent && under_way.is_performed)
     }
 
-    fn set_performed(&mut self, agent: &Arc<str>, is_performed: bool) {
+    fn set_running_call(&mut self, agent: &Arc<str>, is_performed: bool) {
         let under_way = self.under_way.iter_mut().find(|under_way| under_way.agent == *agent);
         if let Some(under_way) = under_way {
             under_way.is_performed = is_performed;
@@ -397,9 +402,9 @@ impl<'a> RunDrive<'a> {
     }
 
     fn call_execution(&mut self, agent: Arc<str>) {
-        self.set_performed(&agent, true);
+        self.set_running_call(&agent, true);
         let answer = self.answers.iter().rev().find(|(of, ..)| *of == agent);
-        let work = ExecutionWork {
+        let work = ExecutionRequest {
             protocol: self.protocol,
             run: self.log.workflow_id().clone(),
             agent: agent.clone(),
@@ -408,7 +413,7 @@ impl<'a> RunDrive<'a> {
             answered_by: answer.and_then(|(_, _, by)| by.clone()),
             decided: self.decided_calls.get(&agent).cloned(),
             inner: self.inner.get(&agent).cloned().unwrap_or_default(),
-            begun: self.lost_inner_runs(&agent),
+            begun: self.list_orphaned_nested_runs(&agent),
             turn_is_up: self.turn_timed_out,
         };
         let call = self
@@ -416,12 +421,12 @@ impl<'a> RunDrive<'a> {
             .service_client::<ExecutionServiceClient>()
             .perform(Json(work))
             .call();
-        let wake_future = call.map(move |done| WakeReason::ExecutionDone(agent, done.map(Json::into_inner)));
+        let wake_future = call.map(move |done| WorkflowWakeReason::ExecutionDone(agent, done.map(Json::into_inner)));
         self.wake_futures.push(Box::pin(wake_future));
     }
 
     /// Returns the runs of its inner ensemble that the agent has begun in an attempt that did not end.
-    fn lost_inner_runs(&self, agent: &str) -> Vec<String> {
+    fn list_orphaned_nested_runs(&self, agent: &str) -> Vec<String> {
         let slots = self
             .log
             .run_state()
@@ -430,44 +435,46 @@ impl<'a> RunDrive<'a> {
             .flat_map(|turn| &turn.slots);
         let slot = slots.into_iter().find(|slot| *slot.start.agent == *agent);
         let lost_slot = slot.filter(|slot| slot.attempt > slot.last_ended);
-        lost_slot.map_or_else(Vec::new, |slot| self.list_begun_runs(agent, slot.start.execution))
+        lost_slot.map_or_else(Vec::new, |slot| {
+            self.list_started_nested_runs(agent, slot.start.execution)
+        })
     }
 
     /// Commits what an execution did.
-    fn commit_result(&mut self, agent: &Arc<str>, done: Result<WorkResult, TerminalError>) {
+    fn commit_execution_result(&mut self, agent: &Arc<str>, done: Result<ExecutionCallResult, TerminalError>) {
         // Parts whose results do not matter any more.
-        self.cancel_children(|child| child.agent == *agent);
+        self.cancel_nested_runs(|child| child.agent == *agent);
         self.under_way.retain(|under_way| under_way.agent != *agent);
         self.decided_calls.remove(agent);
         match done.as_ref().ok().and_then(|done| done.asks.as_deref()) {
-            Some(child) => self.mark_asking_run(child),
+            Some(child) => self.mark_run_as_asking(child),
             None => drop(self.inner.remove(agent)),
         }
         let failed = |reason: String| (Vec::new(), Some(reason), Vec::new());
         let (records, error, inside) = match done {
             Err(error) => failed(error.message().to_owned()),
-            Ok(WorkResult { error: Some(error), .. }) => failed(error),
+            Ok(ExecutionCallResult { error: Some(error), .. }) => failed(error),
             // Somebody has cancelled the call, and not the run.
             Ok(work_result) if work_result.is_stopped => {
-                self.commit_unfinished(agent, work_result);
+                self.commit_unended_records(agent, work_result);
                 failed("the call of the execution was cancelled".to_owned())
             }
-            Ok(work_result) => match ensemble_remote::protocol::parse_records(&work_result.lines) {
+            Ok(work_result) => match ensemble_remote::protocol::decode_record_lines(&work_result.lines) {
                 Ok(records) => (records, None, work_result.inside),
                 Err(error) => failed(error.to_string()),
             },
         };
         if let Some(error) = error {
-            return self.commit_failure(agent, error);
+            return self.commit_unavailable_failure(agent, error);
         }
-        self.log.store_inner_runs(agent, &inside);
-        self.log.commit_records(records);
+        self.log.store_nested_runs_of_agent(agent, &inside);
+        self.log.renumber_and_commit_records(records);
     }
 
     /// No worker could perform the execution.
-    fn commit_failure(&mut self, agent: &Arc<str>, error: String) {
+    fn commit_unavailable_failure(&mut self, agent: &Arc<str>, error: String) {
         let failure = ExecutionFailure::new(FailureKind::Unavailable, error);
-        if let Some(finished) = self.failed_execution(agent, 1, failure) {
+        if let Some(finished) = self.build_failed_execution(agent, 1, failure) {
             let started = ExecutionStarted {
                 turn: finished.turn,
                 agent: agent.clone(),
@@ -480,14 +487,19 @@ impl<'a> RunDrive<'a> {
     }
 
     /// The execution was not begun before the time of its turn was up.
-    fn commit_start_timeout(&mut self, agent: &Arc<str>) {
-        if let Some(finished) = self.failed_execution(agent, 0, turn_timeout_failure()) {
+    fn commit_turn_timeout_failure(&mut self, agent: &Arc<str>) {
+        if let Some(finished) = self.build_failed_execution(agent, 0, turn_timeout_failure()) {
             self.log.commit_events([Event::ExecutionFinished(finished)]);
         }
     }
 
     /// Returns the end of an execution of the open turn so many attempts after the last one that was begun.
-    fn failed_execution(&self, agent: &Arc<str>, later: u32, failure: ExecutionFailure) -> Option<ExecutionFinished> {
+    fn build_failed_execution(
+        &self,
+        agent: &Arc<str>,
+        later: u32,
+        failure: ExecutionFailure,
+    ) -> Option<ExecutionFinished> {
         let turn = self.log.run_state().turn_count() + 1;
         let slots = self
             .log

@@ -2,14 +2,14 @@
 
 /// A signal that ends the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StopSignal {
+pub(crate) enum WorkerStopSignal {
     /// Ctrl-C.
     Interrupt,
     /// SIGTERM.
     Terminate,
 }
 
-impl StopSignal {
+impl WorkerStopSignal {
     /// Returns the exit code of a process that the signal ended: 128 and the number of the signal.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
@@ -42,10 +42,10 @@ impl WorkerStopSignals {
     }
 
     /// Waits for the next signal.
-    pub(crate) async fn wait_for_signal(&mut self) -> StopSignal {
+    pub(crate) async fn wait_for_signal(&mut self) -> WorkerStopSignal {
         tokio::select! {
-            _ = self.interrupts.recv() => StopSignal::Interrupt,
-            _ = self.terminations.recv() => StopSignal::Terminate,
+            _ = self.interrupts.recv() => WorkerStopSignal::Interrupt,
+            _ = self.terminations.recv() => WorkerStopSignal::Terminate,
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn is_started_as_watchdog() -> bool {
 }
 
 /// Waits until the parent process has ended. Signals that end the parent must not end the watchdog before it.
-pub(crate) fn watch_parent() {
+pub(crate) fn run_as_watchdog() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let _entered = runtime.as_ref().map(tokio::runtime::Runtime::enter);
     let _heard_and_ignored = [

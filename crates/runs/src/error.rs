@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use ensemble_core::conversation::{IllegalRecord, RecordsMergeError};
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;
-use ensemble_core::store::{ReadError, RunId, StoreError};
+use ensemble_core::store::{LogReadError, RunId, StoreError};
 use ensemble_project::ProjectError;
 
 use crate::inputs::InputError;
@@ -23,7 +23,7 @@ pub enum RunError {
     Store(#[from] StoreError),
     /// The log of a run cannot be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] LogReadError),
     /// The event of a record may not follow the records before it.
     #[error("the journal is damaged: {0}")]
     Illegal(#[from] IllegalRecord),

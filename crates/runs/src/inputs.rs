@@ -71,7 +71,7 @@ pub(crate) fn resolve_inputs(ensemble: &Ensemble, given: &InputValues) -> Result
             Err(error) => wrong.push(error),
         }
     }
-    wrong.extend(list_undeclared_inputs(
+    wrong.extend(list_undeclared_input_errors(
         ensemble,
         declared,
         given.values.iter().map(|(name, _)| name),
@@ -80,7 +80,7 @@ pub(crate) fn resolve_inputs(ensemble: &Ensemble, given: &InputValues) -> Result
 }
 
 /// Returns an error for each name that is not a declared input, with a similar name.
-pub(crate) fn list_undeclared_inputs<'a>(
+pub(crate) fn list_undeclared_input_errors<'a>(
     ensemble: &Ensemble,
     declared: &[InputDeclaration],
     names: impl Iterator<Item = &'a Arc<str>>,

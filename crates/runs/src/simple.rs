@@ -71,7 +71,7 @@ impl RunBuilder {
     }
 
     /// With another model for a profile (`*`: all), as `PROVIDER/MODEL` or `simulated`.
-    pub fn with_model(self, profile: &str, model: &str) -> Self {
+    pub fn with_model_override(self, profile: &str, model: &str) -> Self {
         self.change_options(|options| options.with_model_override(profile, model))
     }
 
@@ -111,15 +111,15 @@ impl RunBuilder {
     /// # Errors
     /// The ensemble has errors, an agent cannot run, an option does not fit, or the store cannot be written.
     pub async fn start(self) -> Result<RunHandle, RunError> {
-        let mut runs = Runs::open(self.project, self.host);
+        let mut runs = Runs::for_project(self.project, self.host);
         if let Some(store) = self.store {
             runs = runs.with_store(store);
         }
         runs.start_run(self.ensemble, self.options).await
     }
 
-    async fn drive_to_end(mut self) -> Result<RunOutcome, RunError> {
-        self.host = self.host.without_handle_questions();
+    async fn run_unattended(mut self) -> Result<RunOutcome, RunError> {
+        self.host = self.host.without_handle_as_operator();
         let run = self.start().await?;
         let finished = run.wait_and_close().await?;
         Ok(RunOutcome {
@@ -134,7 +134,7 @@ impl IntoFuture for RunBuilder {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.drive_to_end())
+        Box::pin(self.run_unattended())
     }
 }
 
@@ -172,7 +172,7 @@ impl RunOutcome {
     }
 
     /// Returns the latest output of an agent: a JSON object.
-    pub fn latest_output(&self, agent: &str) -> Option<Arc<Value>> {
+    pub fn latest_successful_output(&self, agent: &str) -> Option<Arc<Value>> {
         let entries = self.state.list_executions().filter(|entry| *entry.agent_name == *agent);
         entries
             .filter(|entry| entry.is_success())
@@ -181,8 +181,13 @@ impl RunOutcome {
     }
 
     /// Returns the text of an agent's latest output: its `response`.
-    pub fn latest_text(&self, agent: &str) -> Option<String> {
-        Some(self.latest_output(agent)?.get("response")?.as_str()?.to_owned())
+    pub fn latest_response_text(&self, agent: &str) -> Option<String> {
+        Some(
+            self.latest_successful_output(agent)?
+                .get("response")?
+                .as_str()?
+                .to_owned(),
+        )
     }
 
     /// Returns the answer of the run as text: its declared result, or the latest output of an agent that speaks for the

@@ -47,7 +47,7 @@ pub struct PendingExecutions {
 /// Keeps records of executions that have not ended.
 pub trait RecordSink: Send {
     /// Keeps the records, and returns when they are safe: only then the executions continue from them.
-    fn keep_records(&mut self, records: Vec<Record>) -> BoxFuture<'_, ()>;
+    fn store_records(&mut self, records: Vec<Record>) -> BoxFuture<'_, ()>;
 }
 
 /// The result of an execution.
@@ -56,12 +56,12 @@ pub struct PerformedExecutions {
     /// The records that no sink has, numbered from the end of the records before them.
     pub records: Vec<Record>,
     /// The runs of its inner ensembles.
-    pub inner_runs: Vec<InnerRun>,
+    pub inner_runs: Vec<RecordedNestedRun>,
 }
 
 /// A run inside a run, with the runs inside it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct InnerRun {
+pub struct RecordedNestedRun {
     /// Its name.
     pub name: String,
     /// The text of its ensemble.
@@ -69,7 +69,7 @@ pub struct InnerRun {
     /// Its records.
     pub records: Vec<Record>,
     /// The runs inside it.
-    pub inner_runs: Vec<InnerRun>,
+    pub inner_runs: Vec<RecordedNestedRun>,
 }
 
 impl Runs {
@@ -80,7 +80,10 @@ impl Runs {
     ///
     /// # Errors
     /// An agent cannot run here, or an option does not fit the ensemble.
-    pub fn perform_pending(&self, pending: PendingExecutions) -> BoxFuture<'_, Result<PerformedExecutions, RunError>> {
+    pub fn perform_pending_executions(
+        &self,
+        pending: PendingExecutions,
+    ) -> BoxFuture<'_, Result<PerformedExecutions, RunError>> {
         let PendingExecutions {
             prepared,
             mut state,
@@ -100,13 +103,13 @@ impl Runs {
                 are_checked: true,
                 ..self.agent_build_options(prepared, options, &models)
             };
-            let able = making.build_agents()?.into_runners();
+            let able = making.build_agents()?.into_execution_runners();
             let id = state
                 .run_start()
                 .map_or_else(|| "run".into(), |started| started.run_id.clone());
             let stored = MemoryStore::new().create_run(&RunId::new(id), &text).await?;
             let _is_first = able.outermost.set(stored.clone());
-            let mut log = TurnLog {
+            let mut log = UntilTurnEndLog {
                 records: earlier_records,
                 sink: record_sink,
                 has_kept: false,
@@ -131,7 +134,7 @@ impl Runs {
             match drive_result {
                 Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(PerformedExecutions {
                     records: log.records,
-                    inner_runs: read_inner_runs(&*stored).await?,
+                    inner_runs: load_nested_runs(&*stored).await?,
                 }),
                 Err(error) => Err(error.into()),
             }
@@ -140,7 +143,7 @@ impl Runs {
 }
 
 /// Returns the starts of attempts of this agent's pending execution that began at these times and left no record, as the next records.
-pub fn unrecorded_starts(state: &ConversationState, agent: &Arc<str>, times: &[DateTime<Utc>]) -> Vec<Record> {
+pub fn rebuild_unrecorded_starts(state: &ConversationState, agent: &Arc<str>, times: &[DateTime<Utc>]) -> Vec<Record> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let Some(slot) = slots.into_iter().find(|slot| *slot.start.agent == **agent) else {
         return Vec::new();
@@ -162,7 +165,7 @@ pub fn unrecorded_starts(state: &ConversationState, agent: &Arc<str>, times: &[D
 
 /// Returns the records of a run until now as one agent of the open turn needs them: in the open turn, only what
 /// concerns the agent.
-pub fn records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
+pub fn filter_records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
     let is_turn_start = |record: &Record| matches!(record.event, Event::TurnStarted(_));
     let Some(open) = records.iter().rposition(is_turn_start) else {
         return records.to_vec();
@@ -186,17 +189,17 @@ pub fn records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
 }
 
 /// Returns the runs inside a run, with their records.
-fn read_inner_runs(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, RunError>> {
+fn load_nested_runs(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<RecordedNestedRun>, RunError>> {
     Box::pin(async move {
         let mut inner_runs = Vec::new();
-        for name in run.list_nested_names().await? {
-            let Some(inner) = run.find_nested(&name).await? else {
+        for name in run.list_nested_run_names().await? {
+            let Some(inner) = run.find_nested_run(&name).await? else {
                 continue;
             };
-            inner_runs.push(InnerRun {
-                ensemble: inner.load_ensemble().await?,
+            inner_runs.push(RecordedNestedRun {
+                ensemble: inner.load_ensemble_text().await?,
                 records: inner.read_journal().await?.records,
-                inner_runs: read_inner_runs(&*inner).await?,
+                inner_runs: load_nested_runs(&*inner).await?,
                 name,
             });
         }
@@ -205,16 +208,16 @@ fn read_inner_runs(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, R
 }
 
 /// Takes records until the turn or the conversation would end.
-struct TurnLog {
+struct UntilTurnEndLog {
     /// The records that the sink does not have.
     records: Vec<Record>,
     sink: Option<Box<dyn RecordSink>>,
     has_kept: bool,
 }
 
-impl TurnLog {
+impl UntilTurnEndLog {
     /// Returns whether the sink needs the records before the executions continue.
-    fn has_unsafe_records(&self) -> bool {
+    fn needs_storing(&self) -> bool {
         let is_start = |record: &Record| matches!(record.event, Event::ExecutionStarted(_));
         match self.has_kept {
             true => !self.records.is_empty(),
@@ -223,7 +226,7 @@ impl TurnLog {
     }
 }
 
-impl RunLog for TurnLog {
+impl RunLog for UntilTurnEndLog {
     fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
         LogFuture::ready(match &record.event {
             Event::TurnFinished(turn) => Err(CommitError::EndOfRecord { turn: turn.turn }),
@@ -236,7 +239,7 @@ impl RunLog for TurnLog {
     }
 
     fn sync(&mut self, _point: SyncPoint) -> LogFuture<'_> {
-        if !self.has_unsafe_records() {
+        if !self.needs_storing() {
             return LogFuture::ready(Ok(()));
         }
         let Some(sink) = &mut self.sink else {
@@ -245,7 +248,7 @@ impl RunLog for TurnLog {
         self.has_kept = true;
         let records = std::mem::take(&mut self.records);
         LogFuture::boxed(async move {
-            sink.keep_records(records).await;
+            sink.store_records(records).await;
             Ok(())
         })
     }

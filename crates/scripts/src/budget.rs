@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde_json::Value;
 
 /// The maximum number of values, and of blocks of 64 bytes of text, that an inline script may read.
-pub(super) const READ_BUDGET: usize = 2_000;
+pub(super) const INITIAL_READ_BUDGET: usize = 2_000;
 
 /// Limits what a script may read. Once it is spent, it stays spent.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct ReadBudget {
 impl ReadBudget {
     pub(super) fn new() -> Self {
         Self {
-            remaining: AtomicUsize::new(READ_BUDGET),
+            remaining: AtomicUsize::new(INITIAL_READ_BUDGET),
             spent: AtomicBool::new(false),
         }
     }
@@ -27,7 +27,7 @@ impl ReadBudget {
     }
 
     /// Subtracts `amount`; `false` if not enough is left.
-    pub(super) fn spend_amount(&self, amount: usize) -> bool {
+    pub(super) fn try_spend(&self, amount: usize) -> bool {
         let remaining = self.remaining.load(Ordering::Relaxed);
         let new_remaining = remaining.checked_sub(amount);
         self.remaining.store(new_remaining.unwrap_or(0), Ordering::Relaxed);
@@ -36,21 +36,21 @@ impl ReadBudget {
     }
 
     /// Subtracts the weight of a text of this number of bytes.
-    pub(super) fn spend_text(&self, bytes: usize) -> bool {
-        self.spend_amount(1 + bytes / 64)
+    pub(super) fn try_spend_text(&self, bytes: usize) -> bool {
+        self.try_spend(1 + bytes / 64)
     }
 
     /// Subtracts the weight of the value; it visits no more of the value than the budget allows.
-    pub(super) fn spend_value(&self, value: &Value) -> bool {
+    pub(super) fn try_spend_value(&self, value: &Value) -> bool {
         match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => self.spend_amount(1),
-            Value::String(text) => self.spend_text(text.len()),
-            Value::Array(items) => self.spend_amount(1) && items.iter().all(|item| self.spend_value(item)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.try_spend(1),
+            Value::String(text) => self.try_spend_text(text.len()),
+            Value::Array(items) => self.try_spend(1) && items.iter().all(|item| self.try_spend_value(item)),
             Value::Object(entries) => {
-                self.spend_amount(1)
+                self.try_spend(1)
                     && entries
                         .iter()
-                        .all(|(key, value)| self.spend_text(key.len()) && self.spend_value(value))
+                        .all(|(key, value)| self.try_spend_text(key.len()) && self.try_spend_value(value))
             }
         }
     }

@@ -22,17 +22,17 @@ impl ScriptContextView {
         Self { context, budget }
     }
 
-    fn get(&self, key: &str) -> Option<Dynamic> {
+    fn get_value(&self, key: &str) -> Option<Dynamic> {
         let value = self.context.get(key)?;
-        let enough = self.budget.as_ref().is_none_or(|budget| budget.spend_value(value));
-        enough.then(|| convert::from_json(value))
+        let enough = self.budget.as_ref().is_none_or(|budget| budget.try_spend_value(value));
+        enough.then(|| convert::dynamic_from_json(value))
     }
 
     fn keys(&self) -> Array {
         let budget = self.budget.as_deref();
-        let enough = budget.is_none_or(|budget| self.context.iter().all(|(key, _)| budget.spend_text(key.len())));
+        let enough = budget.is_none_or(|budget| self.context.iter().all(|(key, _)| budget.try_spend_text(key.len())));
         match enough {
-            true => convert::from_texts(self.context.iter().map(|(key, _)| &**key)),
+            true => convert::array_from_texts(self.context.iter().map(|(key, _)| &**key)),
             false => Array::new(),
         }
     }
@@ -43,7 +43,7 @@ impl ScriptContextView {
         let enough = budget.is_none_or(|budget| {
             self.context
                 .iter()
-                .all(|(key, value)| budget.spend_text(key.len()) && budget.spend_value(value))
+                .all(|(key, value)| budget.try_spend_text(key.len()) && budget.try_spend_value(value))
         });
         if !enough {
             return Value::Null;
@@ -57,16 +57,16 @@ impl ScriptContextView {
 }
 
 /// Registers the functions of `context`.
-pub(super) fn register_functions(module: &mut Module) {
+pub(super) fn register_context_functions(module: &mut Module) {
     FuncRegistration::new_index_getter().set_into_module(module, |view: &mut ScriptContextView, key: &str| {
-        view.get(key).unwrap_or_default()
+        view.get_value(key).unwrap_or_default()
     });
     FuncRegistration::new("get").set_into_module(module, |view: &mut ScriptContextView, key: &str| {
-        view.get(key).unwrap_or_default()
+        view.get_value(key).unwrap_or_default()
     });
     FuncRegistration::new("get")
         .set_into_module(module, |view: &mut ScriptContextView, key: &str, default: Dynamic| {
-            view.get(key).unwrap_or(default)
+            view.get_value(key).unwrap_or(default)
         });
     FuncRegistration::new("contains").set_into_module(module, |view: &mut ScriptContextView, key: &str| {
         view.context.get(key).is_some()

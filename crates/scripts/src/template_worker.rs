@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::{StopOnDrop, workers};
+use super::{StopScriptGuard, workers};
 use ensemble_language::template::{
     MissingKeyCollector, Template, TemplateError, TemplateScope, render_task, render_with_check,
 };
 
 /// The memory of one rendering, in bytes, where it is asked.
-const MEMORY_LIMIT: usize = 64 << 20;
+const MAX_CHECKED_MEMORY: usize = 64 << 20;
 /// The memory of one rendering that a single operation cannot exceed.
-const MOST_MEMORY: usize = 128 << 20;
+const MAX_ALLOCATED_MEMORY: usize = 128 << 20;
 
 const TOO_MUCH: &str = "the template needs more than 64 MiB of memory";
 
@@ -28,7 +28,7 @@ thread_local! {
 
 /// Returns why the rendering on this thread must stop.
 fn find_stop_reason() -> Option<&'static str> {
-    if ensemble_memory::thread_limit::used_bytes() > MEMORY_LIMIT {
+    if ensemble_memory::thread_limit::used_bytes() > MAX_CHECKED_MEMORY {
         return Some(TOO_MUCH);
     }
     let is_stopped = STOPPED.with_borrow(|stopped| stopped.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));
@@ -36,37 +36,40 @@ fn find_stop_reason() -> Option<&'static str> {
 }
 
 /// Renders the template with the scope.
-pub async fn render_template(template: &Template, scope: &TemplateScope) -> Result<String, TemplateError> {
+pub async fn render_template_async(template: &Template, scope: &TemplateScope) -> Result<String, TemplateError> {
     if template.renders_quickly() {
         return template.render(scope);
     }
     let template = template.clone();
-    run_with_scope(scope, move |scope| template.render(scope)).await
+    render_on_worker(scope, move |scope| template.render(scope)).await
 }
 
 /// Returns the value of the template with the scope.
-pub async fn render_value(template: &Template, scope: &TemplateScope) -> Result<Value, TemplateError> {
+pub async fn render_value_async(template: &Template, scope: &TemplateScope) -> Result<Value, TemplateError> {
     if template.renders_quickly() {
         return template.render_value(scope);
     }
     let template = template.clone();
-    run_with_scope(scope, move |scope| template.render_value(scope)).await
+    render_on_worker(scope, move |scope| template.render_value(scope)).await
 }
 
 /// Returns the task of an agent with the scope.
-pub async fn render_agent_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<String, TemplateError> {
+pub async fn render_agent_task_async(
+    prompt: Option<&Template>,
+    scope: &TemplateScope,
+) -> Result<String, TemplateError> {
     if prompt.is_none_or(Template::renders_quickly) {
         return render_task(prompt, scope);
     }
     let prompt = prompt.cloned();
-    run_with_scope(scope, move |scope| render_task(prompt.as_ref(), scope)).await
+    render_on_worker(scope, move |scope| render_task(prompt.as_ref(), scope)).await
 }
 
-async fn run_with_scope<T: Send + 'static>(
+async fn render_on_worker<T: Send + 'static>(
     scope: &TemplateScope,
     render: impl FnOnce(&TemplateScope) -> Result<T, TemplateError> + Send + 'static,
 ) -> Result<T, TemplateError> {
-    let stop = StopOnDrop::default();
+    let stop = StopScriptGuard::default();
     let flag = Arc::clone(&stop.0);
     // A thread that is lost must hold nothing that others wait for.
     let missed = MissingKeyCollector::default();
@@ -80,18 +83,18 @@ async fn run_with_scope<T: Send + 'static>(
         STOPPED.set(None);
         rendered
     };
-    let job_result = workers::run_with_memory_limit(MOST_MEMORY, move || worker_scope, run).await;
+    let job_result = workers::run_with_memory_limit(MAX_ALLOCATED_MEMORY, move || worker_scope, run).await;
     match job_result {
         Ok(rendered) => {
             scope.missing_keys.add_missing_keys(missed.take_missing_keys());
             rendered
         }
-        Err(workers::LostJobReason::Memory) => Err(template_error(TOO_MUCH)),
-        Err(workers::LostJobReason::Broken) => Err(template_error("the template engine crashed")),
+        Err(workers::LostJobReason::Memory) => Err(error_at_template_start(TOO_MUCH)),
+        Err(workers::LostJobReason::Broken) => Err(error_at_template_start("the template engine crashed")),
     }
 }
 
-fn template_error(message: &str) -> TemplateError {
+fn error_at_template_start(message: &str) -> TemplateError {
     TemplateError {
         message: message.to_owned(),
         line: 1,
@@ -102,5 +105,5 @@ fn template_error(message: &str) -> TemplateError {
 
 /// Runs it on a worker thread; `None` if it panicked or there was no thread.
 pub async fn run_on_worker<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    workers::run_job(run).await
+    workers::run_job_async(run).await
 }

@@ -33,18 +33,18 @@ impl ScriptVariable {
     /// As Rhai's own value.
     pub(super) fn to_dynamic(&self) -> Dynamic {
         match self {
-            Self::Json(value) => convert::from_json(value),
+            Self::Json(value) => convert::dynamic_from_json(value),
             Self::Text(text) => (&**text).into(),
             Self::Number(number) => Dynamic::from_int(INT::from(*number)),
-            Self::Map(entries) => convert::from_entries(entries.iter().map(|(key, value)| (key.as_str(), value))),
-            Self::Outputs(entries) => convert::from_entries(entries.iter().map(|(key, value)| (&**key, &**value))),
-            Self::Past(past) => convert::from_json(&json!(past)),
+            Self::Map(entries) => convert::map_from_entries(entries.iter().map(|(key, value)| (key.as_str(), value))),
+            Self::Outputs(entries) => convert::map_from_entries(entries.iter().map(|(key, value)| (&**key, &**value))),
+            Self::Past(past) => convert::dynamic_from_json(&json!(past)),
             Self::Context(context) => Dynamic::from(context_view::ScriptContextView::new(Arc::clone(context), None)),
         }
     }
 
     /// Likewise, or nothing if the budget is spent before.
-    pub(super) fn to_limited_dynamic(&self, budget: &Arc<ReadBudget>) -> Dynamic {
+    pub(super) fn to_dynamic_within_budget(&self, budget: &Arc<ReadBudget>) -> Dynamic {
         let enough = match self {
             Self::Context(context) => {
                 let budget = Some(Arc::clone(budget));
@@ -52,18 +52,18 @@ impl ScriptVariable {
             }
             Self::Past(past) => (0..past.len()).all(|at| {
                 let output = past.field_value(at, "output_data");
-                budget.spend_amount(ExecutionHistory::FIELDS.len())
-                    && output.is_none_or(|output| budget.spend_value(&output))
+                budget.try_spend(ExecutionHistory::FIELDS.len())
+                    && output.is_none_or(|output| budget.try_spend_value(&output))
             }),
-            Self::Json(value) => budget.spend_value(value),
-            Self::Text(text) => budget.spend_text(text.len()),
-            Self::Number(_) => budget.spend_amount(1),
+            Self::Json(value) => budget.try_spend_value(value),
+            Self::Text(text) => budget.try_spend_text(text.len()),
+            Self::Number(_) => budget.try_spend(1),
             Self::Map(entries) => entries
                 .iter()
-                .all(|(key, value)| budget.spend_text(key.len()) && budget.spend_value(value)),
+                .all(|(key, value)| budget.try_spend_text(key.len()) && budget.try_spend_value(value)),
             Self::Outputs(entries) => entries
                 .iter()
-                .all(|(key, value)| budget.spend_text(key.len()) && budget.spend_value(value)),
+                .all(|(key, value)| budget.try_spend_text(key.len()) && budget.try_spend_value(value)),
         };
         if enough { self.to_dynamic() } else { Dynamic::UNIT }
     }

@@ -23,21 +23,21 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Stack of one thread, in bytes; memory is taken only as far as it is used.
-const STACK: usize = 512 << 20;
+const WORKER_STACK: usize = 512 << 20;
 /// The stack of the monitor thread.
-const SMALL_STACK: usize = 128 << 10;
+const MONITOR_STACK: usize = 128 << 10;
 /// The number of threads that are started without the monitor.
-const AT_ONCE: usize = 4;
+const MAX_IMMEDIATE_THREADS: usize = 4;
 /// The maximum number of threads.
 const MOST: usize = 512;
 /// The maximum number of threads that are lost because of memory.
-const LOST: usize = 16;
+const MAX_LOST_THREADS: usize = 16;
 /// How long a thread is kept without work.
-const KEEP: Duration = Duration::from_secs(10);
+const MAX_IDLE_TIME: Duration = Duration::from_secs(10);
 /// The interval of the checks of the monitor.
-const LOOK: Duration = Duration::from_millis(5);
+const MONITOR_INTERVAL: Duration = Duration::from_millis(5);
 
-type Job = Box<dyn FnOnce() + Send>;
+type WorkerJob = Box<dyn FnOnce() + Send>;
 
 thread_local! {
     /// Whether the runtime of this thread has a virtual time, which goes on whenever only timers are left to wait for.
@@ -45,12 +45,12 @@ thread_local! {
 }
 
 /// From now on, the virtual time of a runtime on this thread stands while a job of that runtime is performed.
-pub(super) fn hold_virtual_time() {
+pub(super) fn freeze_virtual_time_during_jobs() {
     TIME_IS_VIRTUAL.set(true);
 }
 
 /// Waits for the result of a job; `None` if there is none.
-async fn wait_for_result<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> Option<T> {
+async fn wait_for_job_result<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> Option<T> {
     if !TIME_IS_VIRTUAL.get() {
         return receiver.await.ok();
     }
@@ -59,7 +59,7 @@ async fn wait_for_result<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> O
     waiting.await.ok().flatten()
 }
 
-static WORKERS: ScriptWorkers = ScriptWorkers::new();
+static WORKERS: WorkerPool = WorkerPool::new();
 
 /// Runs it on a thread with a large stack and waits; `None` if it panicked or there was no thread to be had.
 ///
@@ -71,7 +71,7 @@ pub(super) fn run_and_wait<T: Send + 'static>(run: impl FnOnce() -> T + Send + '
 /// Runs it on a thread with a large stack; `None` if it panicked or there was no thread to be had.
 ///
 /// Dropping the future does not stop what has begun: `run` has to look for itself.
-pub(super) async fn run_job<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(super) async fn run_job_async<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     WORKERS.run_job(run).await
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn run_with_memory_limit<P: 'static, T: Send + 'static>(
 
 /// The priority of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum JobUrgency {
+enum JobPriority {
     /// Before all others, because a thread is blocked until the job ends.
     Now,
     /// After earlier jobs.
@@ -105,13 +105,13 @@ enum JobUrgency {
 }
 
 /// The threads and their queue.
-struct ScriptWorkers {
+struct WorkerPool {
     state: Mutex<WorkerPoolState>,
     work: Condvar,
 }
 
 struct WorkerPoolState {
-    queue: VecDeque<(u64, Job)>,
+    queue: VecDeque<(u64, WorkerJob)>,
     /// The number of the last job.
     last: u64,
     /// Threads that exist or are being started.
@@ -125,13 +125,13 @@ struct WorkerPoolState {
 
 /// The thread that a submission must start.
 #[derive(Debug, PartialEq, Eq)]
-enum ThreadStart {
+enum ThreadToStart {
     Nothing,
     Worker,
     Watch,
 }
 
-impl ScriptWorkers {
+impl WorkerPool {
     const fn new() -> Self {
         Self {
             state: Mutex::new(WorkerPoolState {
@@ -153,19 +153,19 @@ impl ScriptWorkers {
     fn run_and_wait<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let job = move || {
-            let _nobody_waits = sender.send(catch_panic(run));
+            let _nobody_waits = sender.send(run_catching_panic(run));
         };
-        self.submit_job(Box::new(job), JobUrgency::Now);
+        self.submit_job(Box::new(job), JobPriority::Now);
         receiver.recv().ok().flatten()
     }
 
     async fn run_job<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, receiver) = oneshot::channel();
         let job = move || {
-            let _nobody_waits = sender.send(catch_panic(run));
+            let _nobody_waits = sender.send(run_catching_panic(run));
         };
-        self.submit_job(Box::new(job), JobUrgency::InTurn);
-        wait_for_result(receiver).await.flatten()
+        self.submit_job(Box::new(job), JobPriority::InTurn);
+        wait_for_job_result(receiver).await.flatten()
     }
 
     async fn run_with_memory_limit<P: 'static, T: Send + 'static>(
@@ -174,7 +174,7 @@ impl ScriptWorkers {
         prepare: impl FnOnce() -> P + Send + 'static,
         run: impl FnOnce(P) -> T + Send + 'static,
     ) -> Result<T, LostJobReason> {
-        if self.lock_state().lost >= LOST {
+        if self.lock_state().lost >= MAX_LOST_THREADS {
             return Err(LostJobReason::Memory);
         }
         let (sender, receiver) = oneshot::channel();
@@ -182,71 +182,73 @@ impl ScriptWorkers {
             let sender = Rc::new(Cell::new(Some(sender)));
             let of_lost = Rc::clone(&sender);
             let handle_lost_job = move || {
-                self.remove_thread();
+                self.count_lost_thread();
                 let _nobody_waits = of_lost.take().map(|sender| sender.send(Err(LostJobReason::Memory)));
             };
-            let result = catch_panic(|| {
+            let result = run_catching_panic(|| {
                 let prepared = prepare();
                 ensemble_memory::thread_limit::run_with_limit(most_memory, handle_lost_job, || run(prepared))
             });
             let result = result.ok_or(LostJobReason::Broken);
             let _nobody_waits = sender.take().map(|sender| sender.send(result));
         };
-        self.submit_job(Box::new(job), JobUrgency::InTurn);
-        wait_for_result(receiver).await.unwrap_or(Err(LostJobReason::Broken))
+        self.submit_job(Box::new(job), JobPriority::InTurn);
+        wait_for_job_result(receiver)
+            .await
+            .unwrap_or(Err(LostJobReason::Broken))
     }
 
     /// Removes this thread from the workers.
-    fn remove_thread(&'static self) {
+    fn count_lost_thread(&'static self) {
         let start = {
             let mut state = self.lock_state();
             state.lost += 1;
             state.threads -= 1;
-            state.replace_lost()
+            state.plan_replacement()
         };
         if start {
-            self.start_worker();
+            self.spawn_counted_worker();
         }
     }
 
-    fn submit_job(&'static self, job: Job, urgency: JobUrgency) {
+    fn submit_job(&'static self, job: WorkerJob, urgency: JobPriority) {
         let start = {
             let mut state = self.lock_state();
-            state.push_job(job, urgency);
+            state.queue_job(job, urgency);
             self.work.notify_one();
-            state.plan_start(urgency)
+            state.plan_thread_start(urgency)
         };
         match start {
-            ThreadStart::Nothing => {}
-            ThreadStart::Worker => self.start_worker(),
-            ThreadStart::Watch => self.start_watch(),
+            ThreadToStart::Nothing => {}
+            ThreadToStart::Worker => self.spawn_counted_worker(),
+            ThreadToStart::Watch => self.spawn_monitor(),
         }
     }
 
     /// Starts a thread that is already counted.
-    fn start_worker(&'static self) {
-        let thread = thread::Builder::new().name("script".into()).stack_size(STACK);
+    fn spawn_counted_worker(&'static self) {
+        let thread = thread::Builder::new().name("script".into()).stack_size(WORKER_STACK);
         if thread.spawn(|| self.work_until_idle()).is_err() {
-            let lost_jobs = self.lock_state().handle_missing_thread();
+            let lost_jobs = self.lock_state().handle_spawn_failure();
             drop(lost_jobs);
         }
     }
 
     /// Takes work until there has been none for a while.
     fn work_until_idle(&self) {
-        while let Some(job) = self.next_job() {
+        while let Some(job) = self.wait_for_job() {
             job();
         }
     }
 
-    fn next_job(&self) -> Option<Job> {
+    fn wait_for_job(&self) -> Option<WorkerJob> {
         let mut state = self.lock_state();
         loop {
             if let Some((_, job)) = state.queue.pop_front() {
                 return Some(job);
             }
             state.idle += 1;
-            let waited = self.work.wait_timeout(state, KEEP);
+            let waited = self.work.wait_timeout(state, MAX_IDLE_TIME);
             let (awake, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             state = awake;
             state.idle -= 1;
@@ -258,66 +260,70 @@ impl ScriptWorkers {
     }
 
     /// Starts the monitor, which is already counted. Without it the existing threads do all the work.
-    fn start_watch(&'static self) {
-        let thread = thread::Builder::new().name("scripts".into()).stack_size(SMALL_STACK);
-        if thread.spawn(|| self.watch_queue()).is_err() {
+    fn spawn_monitor(&'static self) {
+        let thread = thread::Builder::new().name("scripts".into()).stack_size(MONITOR_STACK);
+        if thread.spawn(|| self.monitor_queue()).is_err() {
             self.lock_state().watched = false;
         }
     }
 
     /// Starts more threads whenever work has waited from one check to the next.
-    fn watch_queue(&'static self) {
+    fn monitor_queue(&'static self) {
         let mut last_seen = 0;
         loop {
-            thread::sleep(LOOK);
+            thread::sleep(MONITOR_INTERVAL);
             let more = {
                 let mut state = self.lock_state();
                 if state.queue.is_empty() {
                     state.watched = false;
                     return;
                 }
-                let more = state.count_missing_threads(last_seen);
+                let more = state.add_missing_threads(last_seen);
                 last_seen = state.last;
                 more
             };
-            (0..more).for_each(|_| self.start_worker());
+            (0..more).for_each(|_| self.spawn_counted_worker());
         }
     }
 }
 
 /// A thread is not lost to a panic.
-fn catch_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
+fn run_catching_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
 impl WorkerPoolState {
-    fn push_job(&mut self, job: Job, urgency: JobUrgency) {
+    fn queue_job(&mut self, job: WorkerJob, urgency: JobPriority) {
         self.last += 1;
         match urgency {
-            JobUrgency::Now => self.queue.push_front((self.last, job)),
-            JobUrgency::InTurn => self.queue.push_back((self.last, job)),
+            JobPriority::Now => self.queue.push_front((self.last, job)),
+            JobPriority::InTurn => self.queue.push_back((self.last, job)),
         }
     }
 
     /// Returns what the job that has just arrived needs, and counts it.
-    fn plan_start(&mut self, urgency: JobUrgency) -> ThreadStart {
+    fn plan_thread_start(&mut self, urgency: JobPriority) -> ThreadToStart {
         if self.queue.len() <= self.idle {
-            return ThreadStart::Nothing;
+            return ThreadToStart::Nothing;
         }
-        let max_threads = if urgency == JobUrgency::Now { MOST } else { AT_ONCE };
+        let max_threads = if urgency == JobPriority::Now {
+            MOST
+        } else {
+            MAX_IMMEDIATE_THREADS
+        };
         if self.threads < max_threads {
             self.threads += 1;
-            return ThreadStart::Worker;
+            return ThreadToStart::Worker;
         }
         if self.watched {
-            return ThreadStart::Nothing;
+            return ThreadToStart::Nothing;
         }
         self.watched = true;
-        ThreadStart::Watch
+        ThreadToStart::Watch
     }
 
     /// Returns how many threads to start if a job up to number `seen` still waits, and counts them.
-    fn count_missing_threads(&mut self, seen: u64) -> usize {
+    fn add_missing_threads(&mut self, seen: u64) -> usize {
         let late = self.queue.iter().filter(|(number, _)| *number <= seen).count();
         let more = late.min(self.threads.max(1)).min(MOST.saturating_sub(self.threads));
         self.threads += more;
@@ -325,14 +331,14 @@ impl WorkerPoolState {
     }
 
     /// Returns whether a thread must be started for the jobs that wait, counted as if it were there.
-    fn replace_lost(&mut self) -> bool {
-        let is_needed = !self.queue.is_empty() && self.threads < AT_ONCE;
+    fn plan_replacement(&mut self) -> bool {
+        let is_needed = !self.queue.is_empty() && self.threads < MAX_IMMEDIATE_THREADS;
         self.threads += usize::from(is_needed);
         is_needed
     }
 
     /// Handles a thread that could not be started; the jobs are lost if no thread is left.
-    fn handle_missing_thread(&mut self) -> VecDeque<(u64, Job)> {
+    fn handle_spawn_failure(&mut self) -> VecDeque<(u64, WorkerJob)> {
         self.threads -= 1;
         match self.threads {
             0 => std::mem::take(&mut self.queue),

@@ -17,7 +17,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use tokio::sync::{mpsc, watch};
 
-use self::answer::{CollectorAnswer, post_body};
+use self::answer::{CollectorResponse, post_body};
 use crate::otlp_request::TelemetryResource;
 use crate::settings::{BodyCompression, BodyEncoding, CollectorEndpoint, TelemetrySettings};
 
@@ -38,7 +38,7 @@ const MAX_REQUESTED_PAUSE: Duration = Duration::from_secs(30);
 const FINAL_EXPORT_TIME: Duration = Duration::from_secs(5);
 
 /// Makes the HTTP client, on the thread of the exporter.
-pub type BuildHttpClient = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<reqwest::Client, String>>>> + Send>;
+pub type HttpClientBuilder = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<reqwest::Client, String>>>> + Send>;
 
 /// Exporter that sends spans to a collector on a background thread.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl SpanExporter {
     ///
     /// # Errors
     /// The system starts no thread.
-    pub fn start_thread(settings: &TelemetrySettings, client: BuildHttpClient) -> std::io::Result<Self> {
+    pub fn spawn_exporter_thread(settings: &TelemetrySettings, client: HttpClientBuilder) -> std::io::Result<Self> {
         let (queue, spans) = mpsc::channel(MAX_QUEUED_SPANS);
         let (deadline, until) = watch::channel(None);
         let (tell, done) = sync_channel(1);
@@ -92,13 +92,13 @@ impl SpanExporter {
                     Ok(runtime) => {
                         runtime.block_on(async {
                             tokio::select! {
-                                () = sending.send_until_closed(spans, client) => {}
-                                () = wait_for_deadline(until) => sending.shared.record_first_problem("the program exited before all spans were sent"),
+                                () = sending.export_until_queue_closes(spans, client) => {}
+                                () = wait_for_deadline(until) => sending.shared.record_problem_if_first("the program exited before all spans were sent"),
                             }
                         });
                         runtime.shutdown_background();
                     }
-                    Err(error) => sending.shared.record_first_problem(&error.to_string()),
+                    Err(error) => sending.shared.record_problem_if_first(&error.to_string()),
                 }
                 let _nobody_waits = tell.try_send(());
             })?;
@@ -111,16 +111,16 @@ impl SpanExporter {
     }
 
     /// Hands on a span, or drops it if too many wait.
-    pub fn queue_span(&self, span: Span) {
+    pub fn queue_or_drop_span(&self, span: Span) {
         self.shared.all.fetch_add(1, Ordering::Relaxed);
         let queue = lock_mutex(&self.queue);
         if queue.as_ref().is_none_or(|queue| queue.try_send(span).is_err()) {
-            self.shared.record_first_problem("the queue of spans was full");
+            self.shared.record_problem_if_first("the queue of spans was full");
         }
     }
 
     /// Waits a limited time until all spans are sent, and returns the report.
-    pub fn finish_export(&self) -> ExportReport {
+    pub fn close_and_wait_for_export(&self) -> ExportReport {
         self.deadline.send_replace(Some(Instant::now() + FINAL_EXPORT_TIME));
         drop(lock_mutex(&self.queue).take());
         let _too_late = lock_mutex(&self.done).recv_timeout(FINAL_EXPORT_TIME + BATCH_TIME);
@@ -133,7 +133,7 @@ impl SpanExporter {
 }
 
 impl ExportCounters {
-    fn record_first_problem(&self, problem: &str) {
+    fn record_problem_if_first(&self, problem: &str) {
         lock_mutex(&self.problem).get_or_insert_with(|| problem.to_owned());
     }
 }
@@ -155,12 +155,12 @@ struct ExporterThread {
 }
 
 impl ExporterThread {
-    async fn send_until_closed(&self, mut spans: mpsc::Receiver<Span>, client: BuildHttpClient) {
+    async fn export_until_queue_closes(&self, mut spans: mpsc::Receiver<Span>, client: HttpClientBuilder) {
         let Some(first) = spans.recv().await else { return };
         let client = match client().await {
             Ok(client) => client,
             Err(error) => {
-                self.shared.record_first_problem(&error);
+                self.shared.record_problem_if_first(&error);
                 // They are counted, and not sent.
                 while spans.recv().await.is_some() {}
                 return;
@@ -170,7 +170,7 @@ impl ExporterThread {
         while let Some(first) = next.take() {
             let batch = collect_batch(first, &mut spans).await;
             let count = batch.len() as u64;
-            if let Some(rejected) = self.post_with_retries(batch, &client).await {
+            if let Some(rejected) = self.post_batch_with_retries(batch, &client).await {
                 self.shared
                     .accepted
                     .fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl ExporterThread {
     }
 
     /// Sends spans, again if that may help, and gives the number of those that were rejected. `None`: it has failed.
-    async fn post_with_retries(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
+    async fn post_batch_with_retries(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
         let body = match self.endpoint.encoding {
             BodyEncoding::Protobuf => self.resource.spans_to_protobuf(batch),
             BodyEncoding::Json => self.resource.spans_to_json(batch).into_bytes(),
@@ -192,32 +192,32 @@ impl ExporterThread {
         for attempt in 0..MAX_SEND_TRIES {
             let answer = post_body(&self.endpoint, client, body.clone()).await;
             let (problem, pause) = match answer {
-                CollectorAnswer::Accepted { rejected, problem } => {
+                CollectorResponse::Accepted { rejected, problem } => {
                     problem
                         .into_iter()
-                        .for_each(|problem| self.shared.record_first_problem(&problem));
+                        .for_each(|problem| self.shared.record_problem_if_first(&problem));
                     return Some(rejected);
                 }
-                CollectorAnswer::Refused(problem) => {
-                    self.shared.record_first_problem(&problem);
+                CollectorResponse::Refused(problem) => {
+                    self.shared.record_problem_if_first(&problem);
                     return None;
                 }
-                CollectorAnswer::Unreachable(problem) if self.is_deadline_set() && attempt > 0 => {
-                    self.shared.record_first_problem(&problem);
+                CollectorResponse::Unreachable(problem) if self.is_deadline_set() && attempt > 0 => {
+                    self.shared.record_problem_if_first(&problem);
                     return None;
                 }
-                CollectorAnswer::Unreachable(problem) => (problem, None),
-                CollectorAnswer::RetryLater(problem, pause) => (problem, pause),
+                CollectorResponse::Unreachable(problem) => (problem, None),
+                CollectorResponse::RetryLater(problem, pause) => (problem, pause),
             };
             if attempt + 1 == MAX_SEND_TRIES {
-                self.shared.record_first_problem(&problem);
+                self.shared.record_problem_if_first(&problem);
                 return None;
             }
             let pause = pause
                 .unwrap_or(FIRST_RETRY_PAUSE * 2_u32.pow(attempt))
                 .min(MAX_REQUESTED_PAUSE);
-            if self.ends_within(pause) {
-                self.shared.record_first_problem(&problem);
+            if self.is_deadline_within(pause) {
+                self.shared.record_problem_if_first(&problem);
                 return None;
             }
             self.wait_before_retry(pause).await;
@@ -230,7 +230,7 @@ impl ExporterThread {
     }
 
     /// Returns whether the deadline is before the end of this pause.
-    fn ends_within(&self, pause: Duration) -> bool {
+    fn is_deadline_within(&self, pause: Duration) -> bool {
         self.until.borrow().is_some_and(|until| Instant::now() + pause > until)
     }
 

@@ -13,7 +13,7 @@ mod settings;
 mod span;
 mod span_fold;
 
-pub use exporter::{BuildHttpClient, ExportReport, SpanExporter};
+pub use exporter::{ExportReport, HttpClientBuilder, SpanExporter};
 pub use live::LiveTelemetry;
 pub use otlp_request::TelemetryResource;
 pub use run_trace::{RecordedRunTree, RunTrace};

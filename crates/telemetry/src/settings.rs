@@ -94,7 +94,7 @@ impl TelemetrySettings {
         }
         Ok(Self {
             endpoint: CollectorEndpoint::from_variables(&set)?,
-            resource: TelemetryResource::from_variables(set),
+            resource: TelemetryResource::from_otel_variables(set),
             sampler: TraceSampler::from_variables(&set)?,
         })
     }
@@ -102,8 +102,8 @@ impl TelemetrySettings {
 
 impl TelemetryResource {
     /// Reads the resource attributes from environment variables.
-    pub fn from_variables(set: impl Fn(&str) -> Option<String>) -> Self {
-        let mut all = parse_pairs(&set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
+    pub fn from_otel_variables(set: impl Fn(&str) -> Option<String>) -> Self {
+        let mut all = parse_encoded_pairs(&set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
         let service_name = all
             .iter()
             .position(|(key, _)| key == "service.name")
@@ -149,8 +149,8 @@ impl CollectorEndpoint {
         };
         let url = match either("ENDPOINT") {
             Some((name, value)) if name.contains("TRACES") => parse_address(&name, &value)?,
-            Some((name, value)) => traces_url(parse_address(&name, &value)?),
-            None => traces_url(parse_address("the default", DEFAULT_ENDPOINT)?),
+            Some((name, value)) => append_traces_path(parse_address(&name, &value)?),
+            None => append_traces_path(parse_address("the default", DEFAULT_ENDPOINT)?),
         };
         let timeout = either("TIMEOUT").and_then(|(_, value)| value.parse().ok());
         let headers = either("HEADERS").map(|(name, value)| parse_headers(&name, &value));
@@ -211,7 +211,7 @@ impl TraceSampler {
     }
 
     /// Returns whether the trace is exported. `parent` is the decision of the outer span.
-    pub(crate) fn should_sample(self, trace: &[u8; 16], parent: Option<bool>) -> bool {
+    pub(crate) fn should_export(self, trace: &[u8; 16], parent: Option<bool>) -> bool {
         let share = match (self, parent) {
             (Self::Parent(_), Some(is_sampled)) => return is_sampled,
             (Self::Parent(share) | Self::Share(share), _) => share,
@@ -226,7 +226,7 @@ impl TraceSampler {
 }
 
 /// Appends the path of traces to the address.
-fn traces_url(mut url: Url) -> Url {
+fn append_traces_path(mut url: Url) -> Url {
     let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
     url.set_path(&path);
     url
@@ -244,7 +244,7 @@ fn parse_address(name: &str, text: &str) -> Result<Url, TelemetrySettingsError> 
 
 /// Parses the list of headers in the variable `name`.
 fn parse_headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, TelemetrySettingsError> {
-    let parsed = parse_pairs(text).into_iter().map(|(key, value)| {
+    let parsed = parse_encoded_pairs(text).into_iter().map(|(key, value)| {
         let key: HeaderName = key.parse().ok()?;
         let mut value: HeaderValue = value.parse().ok()?;
         value.set_sensitive(true);
@@ -257,7 +257,7 @@ fn parse_headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)
 }
 
 /// Parses `key=value,key=value`, with percent-encoded values.
-fn parse_pairs(text: &str) -> Vec<(String, String)> {
+fn parse_encoded_pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let pairs = pairs.map(|(key, value)| (decode_percent(key.trim()), decode_percent(value.trim())));
     pairs.filter(|(key, _)| !key.is_empty()).collect()

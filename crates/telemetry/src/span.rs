@@ -141,7 +141,7 @@ impl SpanAttributes {
 }
 
 /// Creates an event of a span.
-pub(crate) fn new_span_event(name: &str, at: u64, attributes: SpanAttributes) -> Event {
+pub(crate) fn new_timed_event(name: &str, at: u64, attributes: SpanAttributes) -> Event {
     Event {
         time_unix_nano: at,
         name: name.to_owned(),

@@ -42,7 +42,7 @@ pub struct RunSpanBuilder {
     with_content: bool,
     is_inside: bool,
     outer_spans: OuterSpanCandidates,
-    origin: Option<RunOrigin>,
+    origin: Option<RunOriginRecord>,
     segment: Option<SegmentSpan>,
     /// The latest time, so that no clock goes back.
     now: u64,
@@ -53,7 +53,7 @@ pub struct RunSpanBuilder {
 
 /// First record of a run.
 #[derive(Debug, Clone)]
-struct RunOrigin {
+struct RunOriginRecord {
     started: RunStarted,
 }
 
@@ -76,28 +76,28 @@ impl RunSpanBuilder {
     }
 
     /// Returns the executions so far with their spans.
-    pub fn execution_spans(&self) -> &[ExecutionSpan] {
+    pub fn executions_with_spans(&self) -> &[ExecutionSpan] {
         &self.execution_spans
     }
 
     /// Applies a record, and adds the spans that end with it to `ended`.
     ///
     /// `started` is the first event of the run, for a builder that starts later.
-    pub fn apply_run_record(&mut self, record: &Record, started: Option<&RunStarted>, ended: &mut Vec<Span>) {
+    pub fn apply_record_to_spans(&mut self, record: &Record, started: Option<&RunStarted>, ended: &mut Vec<Span>) {
         if let Event::RunStarted(started) = &record.event {
             self.is_copying = started.forked_from.is_some();
-            self.origin = Some(RunOrigin {
+            self.origin = Some(RunOriginRecord {
                 started: RunStarted::clone(started),
             });
         } else if self.origin.is_none()
             && let Some(started) = started
         {
-            self.origin = Some(RunOrigin {
+            self.origin = Some(RunOriginRecord {
                 started: started.clone(),
             });
         }
         let at = to_nanoseconds(record.at);
-        if self.is_copied_record(record, at) {
+        if self.track_copied_record(record, at) {
             return;
         }
         let opens = match &record.event {
@@ -123,7 +123,7 @@ impl RunSpanBuilder {
                     segment.close_with_run_end(end, self, ended);
                 }
             }
-            event => self.apply_in_segment(event, ended),
+            event => self.apply_event_in_segment(event, ended),
         }
     }
 
@@ -135,7 +135,7 @@ impl RunSpanBuilder {
     }
 
     /// Returns whether the record belongs to the run from which this run was copied. Tracks the start and end of the copied records.
-    fn is_copied_record(&mut self, record: &Record, at: u64) -> bool {
+    fn track_copied_record(&mut self, record: &Record, at: u64) -> bool {
         if !self.is_copying || record.seq == 0 {
             return false;
         }
@@ -153,13 +153,13 @@ impl RunSpanBuilder {
     /// Opens the span of a segment that starts with record `seq`.
     fn open_segment(&mut self, seq: u64, trace: Option<&TraceParent>, opened: SegmentStart) {
         let Some(origin) = &self.origin else { return };
-        let recorded = trace.and_then(TraceParent::span_context);
-        let outer = recorded.or_else(|| self.find_outer_span());
+        let recorded = trace.and_then(TraceParent::to_span_context);
+        let outer = recorded.or_else(|| self.find_outer_span_by_time());
         self.segment = Some(SegmentSpan::new(&origin.started, seq, outer, opened, self.now));
     }
 
     /// Finds the execution that contains this run by the current time.
-    fn find_outer_span(&self) -> Option<SpanContext> {
+    fn find_outer_span_by_time(&self) -> Option<SpanContext> {
         let holds = |placed: &&ExecutionSpan| placed.time.0 <= self.now && self.now <= placed.time.1;
         let all = &self.outer_spans.0;
         let outer_span = all.iter().find(holds).or_else(|| all.last());
@@ -167,7 +167,7 @@ impl RunSpanBuilder {
     }
 
     /// Applies an event to the open segment.
-    fn apply_in_segment(&mut self, event: &Event, ended: &mut Vec<Span>) {
+    fn apply_event_in_segment(&mut self, event: &Event, ended: &mut Vec<Span>) {
         let Some(mut segment) = self.segment.take() else {
             return;
         };
@@ -176,7 +176,7 @@ impl RunSpanBuilder {
     }
 
     /// Stores the span of an ended execution.
-    fn add_execution_span(&mut self, execution: &OpenExecutionSpan) {
+    fn store_execution_span(&mut self, execution: &OpenExecutionSpan) {
         self.execution_spans.push(ExecutionSpan {
             agent: execution.agent.clone(),
             execution: execution.number,

@@ -19,18 +19,18 @@ use crate::conversations::ChatConversations;
 use crate::reply::ApiFailure;
 use crate::run_list::RunListCache;
 use crate::watched_run::WatchedRun;
-use ensemble_wire::bodies::{BodyLimits, BodyReader};
+use ensemble_wire::bodies::{BodyReadLimits, LimitedBodyReader};
 use ensemble_wire::guard::RequestGuard;
 use ensemble_wire::token::AccessToken;
 
 /// The limits of bodies of requests with the token.
-const BODY_LIMITS: BodyLimits = BodyLimits {
+const BODY_LIMITS: BodyReadLimits = BodyReadLimits {
     largest: 8 << 20,
     total: 64 << 20,
     timeout: Duration::from_secs(30),
 };
 /// Limits of the request bodies with which a page gets its cookie. The bodies contain the token.
-const SESSION_BODY_LIMITS: BodyLimits = BodyLimits {
+const SESSION_BODY_LIMITS: BodyReadLimits = BodyReadLimits {
     largest: 4 << 10,
     total: 1 << 20,
     timeout: Duration::from_secs(5),
@@ -74,9 +74,9 @@ pub struct NewEnsembleFile {
 pub(crate) struct UiState {
     pub(crate) guard: RequestGuard,
     /// Reads bodies of requests with the token.
-    pub(crate) bodies: BodyReader,
+    pub(crate) bodies: LimitedBodyReader,
     /// Reads bodies of requests for the cookie.
-    pub(crate) session_bodies: BodyReader,
+    pub(crate) session_bodies: LimitedBodyReader,
     pub(crate) runs: RunService,
     pub(crate) version: &'static str,
     pub(crate) picture: fn(&Ensemble) -> GraphPicture,
@@ -96,8 +96,8 @@ impl UiState {
     pub(crate) fn new(settings: UiServerSettings, port: u16) -> Self {
         Self {
             guard: RequestGuard::new(settings.token, port),
-            bodies: BodyReader::new(BODY_LIMITS),
-            session_bodies: BodyReader::new(SESSION_BODY_LIMITS),
+            bodies: LimitedBodyReader::new(BODY_LIMITS),
+            session_bodies: LimitedBodyReader::new(SESSION_BODY_LIMITS),
             runs: settings.runs,
             version: settings.version,
             picture: settings.picture,
@@ -138,7 +138,7 @@ impl UiState {
     pub(crate) async fn resolve_stored_run(&self, id: &str) -> Result<Arc<dyn StoredRun>, ApiFailure> {
         let id = RunId::parse(id).map_err(not_found_failure)?;
         let store = self.runs.runs().store();
-        store.find_run_with_id(&id).await.map_err(not_found_failure)
+        store.find_run_by_id(&id).await.map_err(not_found_failure)
     }
 
     /// Returns the watched run, with all records up to now. Discards runs that no client follows, if there are too many.

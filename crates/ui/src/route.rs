@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use ensemble_wire::bodies::BodyReader;
-use ensemble_wire::connections::admit_request;
+use ensemble_wire::bodies::LimitedBodyReader;
+use ensemble_wire::connections::admit_connection_of_request;
 use ensemble_wire::guard::GuardRefusal;
 use hyper::body::Incoming;
 use hyper::header::{HeaderValue, SET_COOKIE};
@@ -35,12 +35,12 @@ async fn route_request(app: Arc<UiState>, mut request: Request<Incoming>) -> Res
         return Ok(file);
     }
     if path == "/api/session" && *request.method() == Method::POST {
-        app.guard.check_page(request.headers())?;
+        app.guard.check_origin(request.headers())?;
         // Whoever sends it is not known yet.
         return create_page_session(&app, &read_json_body(request, &app.session_bodies).await?);
     }
-    app.guard.check_client(request.method(), request.headers())?;
-    admit_request(&mut request)?;
+    app.guard.check_origin_and_token(request.method(), request.headers())?;
+    admit_connection_of_request(&mut request)?;
     let query = RequestQuery::parse(request.uri().query().unwrap_or_default());
     match *request.method() {
         Method::GET => api::answer_api_get(&app, &path, &query).await,
@@ -59,7 +59,7 @@ async fn route_request(app: Arc<UiState>, mut request: Request<Incoming>) -> Res
 /// Sets the session cookie for a page that sends the token.
 fn create_page_session(app: &UiState, given: &Value) -> Result<UiReply, ApiFailure> {
     let token = given["token"].as_str().unwrap_or_default();
-    let cookie = app.guard.cookie_for(token)?;
+    let cookie = app.guard.cookie_for_valid_token(token)?;
     let mut reply = reply::json_reply(&json!({}));
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         reply.headers_mut().insert(SET_COOKIE, cookie);
@@ -68,7 +68,7 @@ fn create_page_session(app: &UiState, given: &Value) -> Result<UiReply, ApiFailu
 }
 
 /// Reads the body as JSON, within the limits.
-async fn read_json_body(request: Request<Incoming>, reader: &BodyReader) -> Result<Value, ApiFailure> {
+async fn read_json_body(request: Request<Incoming>, reader: &LimitedBodyReader) -> Result<Value, ApiFailure> {
     let body = reader
         .read_body(request.into_body())
         .await

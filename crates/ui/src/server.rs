@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_wire::connections::{ConnectionLimits, Respond, serve_connections};
+use ensemble_wire::connections::{ConnectionLimits, ConnectionRequestHandler, serve_connections_forever};
 use ensemble_wire::token::AccessToken;
 
 use crate::app::{UiServerSettings, UiState};
@@ -75,7 +75,7 @@ impl UiServer {
             runtime.block_on(async {
                 // The listener is registered with the runtime of this thread.
                 if let Ok(listener) = tokio::net::TcpListener::from_std(self.listener) {
-                    serve_connections(listener, CONNECTION_LIMITS, responder(self.app)).await;
+                    serve_connections_forever(listener, CONNECTION_LIMITS, responder(self.app)).await;
                 }
             });
         };
@@ -85,6 +85,6 @@ impl UiServer {
 }
 
 /// Creates the function that answers requests.
-fn responder(app: Arc<UiState>) -> Respond {
+fn responder(app: Arc<UiState>) -> ConnectionRequestHandler {
     Arc::new(move |request| Box::pin(answer_request(Arc::clone(&app), request)))
 }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ensemble_core::operator::OperatorRequest;
-use ensemble_core::store::{RunFollower, StoredRun};
-use ensemble_history::{RunDriver, RunState};
+use ensemble_core::store::{RunLogFollower, StoredRun};
+use ensemble_history::{DriverProcess, RunState};
 use ensemble_runs::RunEventStream;
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
+use ensemble_runs::start::recorded_run::{find_start_event, load_recorded_ensemble};
 use ensemble_runs::{RunEvent, RunEventKind};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(crate) struct WatchedRun {
 
 /// View of a run with its unsent changes.
 struct WatchedRunState {
-    follower: Box<dyn RunFollower>,
+    follower: Box<dyn RunLogFollower>,
     view: RunView,
     /// Rows that have changed since followers were told.
     pending: Vec<usize>,
@@ -73,11 +73,14 @@ impl WatchedRun {
 
     /// Returns which process drives the run.
     pub(crate) fn driver_location(&self, runs: &RunService) -> DriverLocation {
-        if runs.is_driven_here(&self.run.id().outermost()) {
+        if runs.is_driven_here(&self.run.id().outermost_run_id()) {
             return DriverLocation::Here;
         }
         // A run of this process whose conversation is over is about to be closed.
-        let elsewhere = self.run.driver_pid().filter(|process| *process != std::process::id());
+        let elsewhere = self
+            .run
+            .lease_holder_pid()
+            .filter(|process| *process != std::process::id());
         elsewhere.map_or(DriverLocation::Nowhere, DriverLocation::Elsewhere)
     }
 
@@ -95,7 +98,7 @@ impl WatchedRun {
             changed.extend(fold.view.apply_record(record));
         }
         if fold.view.plan.is_none() && !records.is_empty() {
-            let prepared = match read_start_event(&records) {
+            let prepared = match find_start_event(&records) {
                 Ok(started) => load_recorded_ensemble(&*self.run, started, runs.runs().project())
                     .await
                     .ok(),
@@ -112,12 +115,12 @@ impl WatchedRun {
 
     /// Reads the facts of the run that no record contains.
     fn read_liveness(&self, runs: &RunService) -> RunLiveness {
-        let open = runs.open_requests(&self.run.id().outermost());
+        let open = runs.live_open_requests(&self.run.id().outermost_run_id());
         let is_inner = self.run.id().nested_names().next().is_some();
         let agents = open.iter().filter_map(|open| match open.run_id() == self.run.id() {
-            true => Some(open.request().agent.clone()),
+            true => Some(open.pending_request().agent.clone()),
             false if is_inner => None,
-            false => Some(open.request().address.segments().first()?.agent.clone()),
+            false => Some(open.pending_request().address.segments().first()?.agent.clone()),
         });
         RunLiveness {
             is_driven: self.driver_location(runs) != DriverLocation::Nowhere,
@@ -128,11 +131,11 @@ impl WatchedRun {
     /// Returns the state of the run.
     pub(crate) fn run_state(&self, view: &RunView, driven: DriverLocation, runs: &RunService) -> RunState {
         let driver = match driven {
-            DriverLocation::Here => RunDriver::Process(std::process::id()),
-            DriverLocation::Elsewhere(process) => RunDriver::Process(process),
-            DriverLocation::Nowhere => RunDriver::NoProcess,
+            DriverLocation::Here => DriverProcess::Process(std::process::id()),
+            DriverLocation::Elsewhere(process) => DriverProcess::Process(process),
+            DriverLocation::Nowhere => DriverProcess::NoProcess,
         };
-        match runs.run_state(self.run.id(), view.run_history(), driver) {
+        match runs.current_run_state(self.run.id(), view.run_history(), driver) {
             RunState::Running if !self.read_liveness(runs).asking_agents.is_empty() => RunState::Waiting,
             state => state,
         }
@@ -245,13 +248,13 @@ impl WatchedRun {
 /// For a nested run, these are its requests and those inside of it. Each has the id of the outermost run, which receives the answer.
 fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
     let (mut questions, mut permissions) = (Vec::new(), Vec::new());
-    let (own, outermost) = (watched.run.id(), watched.run.id().outermost());
+    let (own, outermost) = (watched.run.id(), watched.run.id().outermost_run_id());
     let is_inside = |open: &OperatorRequest| {
         let asking = open.run_id().as_str();
         let inner_path = asking.strip_prefix(own.as_str());
         inner_path.is_some_and(|path| path.is_empty() || path.starts_with('/'))
     };
-    let open_requests = runs.open_requests(&outermost).into_iter().filter(is_inside);
+    let open_requests = runs.live_open_requests(&outermost).into_iter().filter(is_inside);
     for (position, open) in open_requests.enumerate() {
         let (mut document, list) = match &open {
             OperatorRequest::Question(question) => (json!(question), &mut questions),
@@ -259,7 +262,7 @@ fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
         };
         document["position"] = json!(position);
         document["outermost_run"] = json!(outermost);
-        list.push(with_request_texts(document, open.request()));
+        list.push(with_request_texts(document, open.pending_request()));
     }
     json!({"questions": questions, "permissions": permissions})
 }

@@ -27,10 +27,11 @@ use crate::guard::GuardRefusal;
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The body of a response.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The function that answers requests.
-pub type Respond = Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
+pub type ConnectionRequestHandler =
+    Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<ResponseBody>> + Send + Sync>;
 
 /// The limits of a server.
 #[derive(Debug, Clone, Copy)]
@@ -45,18 +46,18 @@ pub struct ConnectionLimits {
 
 /// The open connections of a server. Clones share them.
 #[derive(Debug, Clone)]
-pub struct ConnectionTable(Arc<TableState>);
+pub struct ConnectionTable(Arc<ConnectionTableState>);
 
 #[derive(Debug)]
-struct TableState {
+struct ConnectionTableState {
     most_waiting: usize,
     /// The connections without an admitted request, the oldest first.
-    waiting: Mutex<WaitingConnections>,
+    waiting: Mutex<UnadmittedConnections>,
     admitted: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
-struct WaitingConnections {
+struct UnadmittedConnections {
     next: u64,
     closers: BTreeMap<u64, oneshot::Sender<()>>,
 }
@@ -64,10 +65,10 @@ struct WaitingConnections {
 /// The place of a connection in the table. Clones share it; requests of the connection carry it in their extensions until
 /// [`admit_request`].
 #[derive(Debug, Clone)]
-pub struct ConnectionPlace(Arc<PlaceState>);
+pub struct ConnectionHandle(Arc<ConnectionHandleState>);
 
 #[derive(Debug)]
-struct PlaceState {
+struct ConnectionHandleState {
     number: u64,
     table: ConnectionTable,
     admission: Mutex<Option<OwnedSemaphorePermit>>,
@@ -76,7 +77,7 @@ struct PlaceState {
 impl ConnectionTable {
     /// Creates the table of a server without connections.
     pub fn new(limits: ConnectionLimits) -> Self {
-        Self(Arc::new(TableState {
+        Self(Arc::new(ConnectionTableState {
             most_waiting: limits.waiting.max(1),
             waiting: Mutex::default(),
             admitted: Arc::new(Semaphore::new(limits.admitted)),
@@ -85,7 +86,7 @@ impl ConnectionTable {
 
     /// Adds a connection, and closes the oldest one without an admitted request if there are too many. The receiver gets
     /// a message if the new connection is to be closed.
-    pub fn add_connection(&self) -> (ConnectionPlace, oneshot::Receiver<()>) {
+    pub fn add_and_displace_oldest(&self) -> (ConnectionHandle, oneshot::Receiver<()>) {
         let (closer, closed) = oneshot::channel();
         let mut waiting = self.lock_waiting();
         let number = waiting.next;
@@ -98,20 +99,20 @@ impl ConnectionTable {
             let _ = oldest.send(());
         }
         drop(waiting);
-        let place = PlaceState {
+        let place = ConnectionHandleState {
             number,
             table: self.clone(),
             admission: Mutex::default(),
         };
-        (ConnectionPlace(Arc::new(place)), closed)
+        (ConnectionHandle(Arc::new(place)), closed)
     }
 
-    fn lock_waiting(&self) -> MutexGuard<'_, WaitingConnections> {
+    fn lock_waiting(&self) -> MutexGuard<'_, UnadmittedConnections> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ConnectionPlace {
+impl ConnectionHandle {
     /// Admits the connection, so that others do not displace it.
     ///
     /// # Errors
@@ -128,7 +129,7 @@ impl ConnectionPlace {
     }
 }
 
-impl Drop for PlaceState {
+impl Drop for ConnectionHandleState {
     fn drop(&mut self) {
         self.table.lock_waiting().closers.remove(&self.number);
     }
@@ -139,15 +140,19 @@ impl Drop for PlaceState {
 ///
 /// # Errors
 /// Too many connections are admitted.
-pub fn admit_request<B>(request: &mut Request<B>) -> Result<(), GuardRefusal> {
-    match request.extensions_mut().remove::<ConnectionPlace>() {
+pub fn admit_connection_of_request<B>(request: &mut Request<B>) -> Result<(), GuardRefusal> {
+    match request.extensions_mut().remove::<ConnectionHandle>() {
         Some(place) => place.admit(),
         None => Ok(()),
     }
 }
 
 /// Accepts connections and answers their requests, without end.
-pub async fn serve_connections(listener: TcpListener, limits: ConnectionLimits, respond: Respond) {
+pub async fn serve_connections_forever(
+    listener: TcpListener,
+    limits: ConnectionLimits,
+    respond: ConnectionRequestHandler,
+) {
     let table = ConnectionTable::new(limits);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -156,7 +161,7 @@ pub async fn serve_connections(listener: TcpListener, limits: ConnectionLimits, 
         };
         let _ = stream.set_nodelay(true);
         let respond = Arc::clone(&respond);
-        let (place, closed) = table.add_connection();
+        let (place, closed) = table.add_and_displace_oldest();
         tokio::spawn(async move {
             let service = service_fn(|mut request: Request<Incoming>| {
                 request.extensions_mut().insert(place.clone());
@@ -193,18 +198,18 @@ mod tests {
     async fn start_server() -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it has an address");
-        let respond: Respond = Arc::new(|mut request| {
+        let respond: ConnectionRequestHandler = Arc::new(|mut request| {
             Box::pin(async move {
                 let mut response = Response::new(Empty::new().boxed_unsync());
                 if request.uri().path() == "/in"
-                    && let Err(refusal) = admit_request(&mut request)
+                    && let Err(refusal) = admit_connection_of_request(&mut request)
                 {
                     *response.status_mut() = refusal.status;
                 }
                 response
             })
         });
-        tokio::spawn(serve_connections(listener, LIMITS, respond));
+        tokio::spawn(serve_connections_forever(listener, LIMITS, respond));
         address
     }
 

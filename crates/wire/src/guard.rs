@@ -28,17 +28,17 @@ pub struct GuardRefusal {
     pub message: &'static str,
 }
 
-const WRONG_HOST: GuardRefusal = GuardRefusal {
+const HOST_REFUSAL: GuardRefusal = GuardRefusal {
     status: StatusCode::FORBIDDEN,
     code: "wrong_host",
     message: "this server answers requests only at its own address",
 };
-const WRONG_ORIGIN: GuardRefusal = GuardRefusal {
+const ORIGIN_REFUSAL: GuardRefusal = GuardRefusal {
     status: StatusCode::FORBIDDEN,
     code: "wrong_origin",
     message: "requests from other pages are not allowed",
 };
-const NO_TOKEN: GuardRefusal = GuardRefusal {
+const TOKEN_REFUSAL: GuardRefusal = GuardRefusal {
     status: StatusCode::UNAUTHORIZED,
     code: "no_token",
     message: "the token is missing or wrong: use the address or the token that the program has printed",
@@ -65,70 +65,70 @@ impl RequestGuard {
 
     /// Refuses a request under another name, which a page of somebody else could send here by its own domain.
     pub fn check_host(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
-        let host = single_header(headers, &HOST).ok_or(WRONG_HOST)?;
+        let host = find_unique_header(headers, &HOST).ok_or(HOST_REFUSAL)?;
         let is_own = self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
-        if is_own { Ok(()) } else { Err(WRONG_HOST) }
+        if is_own { Ok(()) } else { Err(HOST_REFUSAL) }
     }
 
     /// Refuses a request without the token in its header.
     ///
     /// # Errors
     /// The refusal.
-    pub fn check_bearer(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
-        match self.bears_token(headers) {
+    pub fn check_bearer_token(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
+        match self.has_bearer_token(headers) {
             true => Ok(()),
-            false => Err(NO_TOKEN),
+            false => Err(TOKEN_REFUSAL),
         }
     }
 
     /// Refuses what another page sends, and what has no token. What changes something and has its token from a cookie must
     /// come from the page itself.
-    pub fn check_client(&self, method: &Method, headers: &HeaderMap) -> Result<(), GuardRefusal> {
-        self.check_page(headers)?;
-        if self.bears_token(headers) {
+    pub fn check_origin_and_token(&self, method: &Method, headers: &HeaderMap) -> Result<(), GuardRefusal> {
+        self.check_origin(headers)?;
+        if self.has_bearer_token(headers) {
             return Ok(());
         }
-        if !self.has_cookie(headers) {
-            return Err(NO_TOKEN);
+        if !self.has_token_cookie(headers) {
+            return Err(TOKEN_REFUSAL);
         }
         match *method == Method::GET || headers.contains_key(ORIGIN) {
             true => Ok(()),
-            false => Err(WRONG_ORIGIN),
+            false => Err(ORIGIN_REFUSAL),
         }
     }
 
     /// Refuses what another page sends.
-    pub fn check_page(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
+    pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         let site = headers.get(HeaderName::from_static("sec-fetch-site"));
         if site.is_some_and(|site| site != "same-origin" && site != "none") {
-            return Err(WRONG_ORIGIN);
+            return Err(ORIGIN_REFUSAL);
         }
         if !headers.contains_key(ORIGIN) {
             return Ok(());
         }
-        let origin = single_header(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
-        match origin.is_some_and(|origin| single_header(headers, &HOST) == Some(origin)) {
+        let origin = find_unique_header(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
+        match origin.is_some_and(|origin| find_unique_header(headers, &HOST) == Some(origin)) {
             true => Ok(()),
-            false => Err(WRONG_ORIGIN),
+            false => Err(ORIGIN_REFUSAL),
         }
     }
 
     /// Returns the cookie for whoever knows the token. No script reads it, and no other site sends it.
-    pub fn cookie_for(&self, token: &str) -> Result<String, GuardRefusal> {
+    pub fn cookie_for_valid_token(&self, token: &str) -> Result<String, GuardRefusal> {
         match self.token.matches_text(token) {
             true => Ok(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie)),
-            false => Err(NO_TOKEN),
+            false => Err(TOKEN_REFUSAL),
         }
     }
 
-    fn bears_token(&self, headers: &HeaderMap) -> bool {
-        let scheme_and_token = single_header(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
+    fn has_bearer_token(&self, headers: &HeaderMap) -> bool {
+        let scheme_and_token = find_unique_header(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
         scheme_and_token.is_some_and(|(scheme, token)| {
             scheme.eq_ignore_ascii_case("bearer") && self.token.matches_text(token.trim())
         })
     }
 
-    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+    fn has_token_cookie(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs = cookies
             .flat_map(|cookies| cookies.split(';'))
@@ -138,7 +138,7 @@ impl RequestGuard {
 }
 
 /// Returns a header that is there once.
-fn single_header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+fn find_unique_header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
@@ -152,7 +152,7 @@ mod tests {
     const TOKEN: &str = "abcdefghijklmnop";
 
     fn guard() -> RequestGuard {
-        RequestGuard::new(AccessToken::parse(TOKEN).expect("it is long enough"), 80)
+        RequestGuard::new(AccessToken::parse_for_cookie(TOKEN).expect("it is long enough"), 80)
     }
 
     fn headers(lines: &[&str]) -> HeaderMap {
@@ -206,7 +206,7 @@ mod tests {
             (Method::GET, &[host, cookie, "sec-fetch-site: same-site"], 403),
             (Method::GET, &[host, cookie, "sec-fetch-site: cross-site"], 403),
         ] {
-            let found = guard().check_client(&method, &headers(lines));
+            let found = guard().check_origin_and_token(&method, &headers(lines));
             let found = found.map_or_else(|refusal| refusal.status.as_u16(), |()| 200);
             assert_eq!(found, status, "{method} {lines:?}");
         }
@@ -214,11 +214,11 @@ mod tests {
 
     #[test]
     fn the_cookie_is_only_for_the_token() {
-        let cookie = guard().cookie_for(TOKEN).expect("the token");
+        let cookie = guard().cookie_for_valid_token(TOKEN).expect("the token");
         assert_eq!(
             cookie,
             "ensemble-80=abcdefghijklmnop; Path=/; HttpOnly; SameSite=Strict"
         );
-        assert!(guard().cookie_for("abcdefghijklmnoX").is_err());
+        assert!(guard().cookie_for_valid_token("abcdefghijklmnoX").is_err());
     }
 }

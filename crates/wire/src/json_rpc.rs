@@ -15,17 +15,17 @@ pub fn is_message_id(value: &Value) -> bool {
 
 /// Returns the id of a message of which only the beginning is known. Returns `None` if the beginning has no id that is a
 /// text or a number.
-pub fn find_message_id(beginning: &[u8]) -> Option<Value> {
-    let mut finder = IdFinder(None);
+pub fn find_id_in_incomplete_message(beginning: &[u8]) -> Option<Value> {
+    let mut finder = MessageIdFinder(None);
     // The beginning of a message is never a whole document, so this always ends with an error.
     let _ = serde_json::Deserializer::from_slice(beginning).deserialize_map(&mut finder);
     finder.0.filter(is_message_id)
 }
 
 /// The id of the outermost object.
-struct IdFinder(Option<Value>);
+struct MessageIdFinder(Option<Value>);
 
-impl<'de> Visitor<'de> for &mut IdFinder {
+impl<'de> Visitor<'de> for &mut MessageIdFinder {
     type Value = ();
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -74,7 +74,7 @@ mod tests {
             ("", None),
             ("aaa", None),
         ] {
-            assert_eq!(find_message_id(beginning.as_bytes()), id, "{beginning}");
+            assert_eq!(find_id_in_incomplete_message(beginning.as_bytes()), id, "{beginning}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::io;
 pub struct AccessToken(String);
 
 /// The fewest characters of a token that is given.
-const FEWEST: usize = 16;
+const MIN_TOKEN_LENGTH: usize = 16;
 
 impl AccessToken {
     /// Creates a token of 256 random bits from the operating system.
@@ -27,9 +27,9 @@ impl AccessToken {
     ///
     /// # Errors
     /// It has fewer than 16 characters, or others than ASCII letters, digits, `-` and `_`. The error says so.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
+    pub fn parse_for_cookie(text: &str) -> Result<Self, &'static str> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if text.len() < FEWEST {
+        if text.len() < MIN_TOKEN_LENGTH {
             return Err("the token has fewer than 16 characters");
         }
         match text.bytes().all(is_plain) {
@@ -42,8 +42,8 @@ impl AccessToken {
     ///
     /// # Errors
     /// It has fewer than 16 characters, or others than visible ASCII. The error says so.
-    pub fn for_header(text: &str) -> Result<Self, &'static str> {
-        if text.len() >= FEWEST && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+    pub fn parse_for_header(text: &str) -> Result<Self, &'static str> {
+        if text.len() >= MIN_TOKEN_LENGTH && text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Ok(Self(text.to_owned()));
         }
         Err("at least 16 visible ASCII characters are needed")
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_token_is_only_itself() {
-        let token = AccessToken::parse("abcdefghijklmnop").expect("it is long enough");
+        let token = AccessToken::parse_for_cookie("abcdefghijklmnop").expect("it is long enough");
         assert!(token.matches_text("abcdefghijklmnop"));
         for other in [
             "",
@@ -86,12 +86,15 @@ mod tests {
         ] {
             assert!(!token.matches_text(other), "{other}");
         }
-        assert!(AccessToken::parse("short").is_err() && AccessToken::parse("abcdefghijklmno;p").is_err());
+        assert!(
+            AccessToken::parse_for_cookie("short").is_err()
+                && AccessToken::parse_for_cookie("abcdefghijklmno;p").is_err()
+        );
         let (one, other) = (
             AccessToken::generate().expect("random"),
             AccessToken::generate().expect("random"),
         );
-        assert!(one != other && one.as_str().len() == 64 && AccessToken::parse(one.as_str()).is_ok());
+        assert!(one != other && one.as_str().len() == 64 && AccessToken::parse_for_cookie(one.as_str()).is_ok());
         assert_eq!(format!("{one:?}"), "Token");
     }
 }

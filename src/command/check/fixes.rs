@@ -46,7 +46,7 @@ impl FixMode {
     }
 
     /// Returns whether unsafe fixes are applied; `None` if no fixes are.
-    pub(crate) fn applied_fixes(self) -> Option<bool> {
+    pub(crate) fn applies_unsafe_fixes(self) -> Option<bool> {
         match self {
             Self::Report => None,
             Self::Write { with_unsafe } | Self::Show { with_unsafe } => Some(with_unsafe),
@@ -68,8 +68,8 @@ pub(crate) fn render_difference(before: &SourceText, after: &SourceText) -> Stri
 ///
 /// # Errors
 /// The file cannot be written, or was changed since it was read.
-pub(crate) fn replace_file(path: &Path, before: &str, after: &str) -> Result<(), CliError> {
-    atomic_write::replace_file(path, before, after).map_err(|reason| {
+pub(crate) fn replace_unchanged_file(path: &Path, before: &str, after: &str) -> Result<(), CliError> {
+    atomic_write::replace_file_if_unchanged(path, before, after).map_err(|reason| {
         CliError::usage_error_with_help(
             format!("cannot write {}: {reason}", path.display()),
             "the file was not changed",
@@ -78,7 +78,7 @@ pub(crate) fn replace_file(path: &Path, before: &str, after: &str) -> Result<(),
 }
 
 /// Returns the reason why a file cannot be read.
-pub(crate) fn unreadable_reason(error: &CliError) -> Option<(String, String)> {
+pub(crate) fn split_unreadable_error(error: &CliError) -> Option<(String, String)> {
     match error {
         CliError::Run(RunError::Project(ProjectError::Unreadable { path, reason })) => {
             Some((path.display().to_string(), reason.clone()))

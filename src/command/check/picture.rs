@@ -38,7 +38,7 @@ pub(crate) fn ensemble_picture(ensemble: &Ensemble) -> GraphPicture {
 
 fn agent_node(agent: &Agent, caps: &HashMap<&str, u32>) -> PictureNode {
     let mut notes = Vec::new();
-    notes.extend(agent.for_each.as_ref().map(for_each_note));
+    notes.extend(agent.for_each.as_ref().map(describe_for_each));
     let turns = agent.conversation.max_turns.get();
     if turns > 1 {
         notes.push(format!("at most {turns} times"));
@@ -63,7 +63,7 @@ fn agent_node(agent: &Agent, caps: &HashMap<&str, u32>) -> PictureNode {
 }
 
 /// `for each of inputs.files`.
-fn for_each_note(spec: &ForEachSpec) -> String {
+fn describe_for_each(spec: &ForEachSpec) -> String {
     match &spec.items {
         ForEachItems::Expression(text) => format!("for each of {}", text.trim()),
         ForEachItems::List(items) => format!("for each of {}", format_count(items.len() as u64, "item")),

@@ -43,8 +43,8 @@ impl FindingPolicy {
             allowed_codes: allowed,
             denied_codes: denied,
             levels: Vec::new(),
-            deny_warnings: opposite_flags(args.deny_warnings, args.no_deny_warnings),
-            ci: opposite_flags(args.ci, args.no_ci),
+            deny_warnings: merge_opposite_flags(args.deny_warnings, args.no_deny_warnings),
+            ci: merge_opposite_flags(args.ci, args.no_ci),
         })
     }
 
@@ -63,9 +63,9 @@ impl FindingPolicy {
     pub(crate) fn apply_levels(&self, mut findings: Vec<Diagnostic>) -> (Vec<Diagnostic>, usize) {
         findings.retain(|finding| !self.allowed_codes.contains(&finding.code));
         let before = findings.len();
-        findings.retain(|finding| self.find_level(finding.code) != Some(FindingLevel::Off));
+        findings.retain(|finding| self.changed_level(finding.code) != Some(FindingLevel::Off));
         for finding in &mut findings {
-            if let Some(FindingLevel::As(severity)) = self.find_level(finding.code) {
+            if let Some(FindingLevel::As(severity)) = self.changed_level(finding.code) {
                 finding.severity = severity;
             }
         }
@@ -74,7 +74,7 @@ impl FindingPolicy {
     }
 
     /// Returns the level of the code, if it is not its own.
-    fn find_level(&self, code: FindingCode) -> Option<FindingLevel> {
+    fn changed_level(&self, code: FindingCode) -> Option<FindingLevel> {
         if self.denied_codes.contains(&code) {
             return Some(FindingLevel::As(FindingSeverity::Error));
         }
@@ -92,12 +92,12 @@ impl FindingPolicy {
     }
 
     /// Returns whether the checks for runs in CI are made.
-    pub(crate) fn is_ci(&self) -> bool {
+    pub(crate) fn checks_for_ci(&self) -> bool {
         self.ci.unwrap_or(false)
     }
 }
 
 /// Returns the value of two opposite flags, if one of them is set.
-fn opposite_flags(yes: bool, no: bool) -> Option<bool> {
+fn merge_opposite_flags(yes: bool, no: bool) -> Option<bool> {
     (yes || no).then_some(yes)
 }

@@ -21,7 +21,7 @@ use ensemble_project::Project;
 use ensemble_project::config::find_config_files;
 
 /// A configuration of a project.
-struct ValidateConfig {
+struct ProjectValidateConfig {
     /// The folder in which `.ensemble` is.
     folder: PathBuf,
     policy: Arc<FindingPolicy>,
@@ -36,9 +36,9 @@ pub(crate) struct ValidateConfigCache<'s> {
     /// The policy of the arguments alone.
     argument_policy: Arc<FindingPolicy>,
     /// The nearest configuration of each folder.
-    folders: Mutex<HashMap<PathBuf, Option<Arc<ValidateConfig>>>>,
+    folders: Mutex<HashMap<PathBuf, Option<Arc<ProjectValidateConfig>>>>,
     /// Each configuration that was read.
-    configs: Mutex<HashMap<PathBuf, Arc<ValidateConfig>>>,
+    configs: Mutex<HashMap<PathBuf, Arc<ProjectValidateConfig>>>,
 }
 
 impl<'s> ValidateConfigCache<'s> {
@@ -55,24 +55,24 @@ impl<'s> ValidateConfigCache<'s> {
     /// Returns the policy for the findings in this file.
     pub(crate) fn policy_for(&self, file: &Path) -> Arc<FindingPolicy> {
         let folder = file.parent().unwrap_or(Path::new(""));
-        match self.find_nearest(folder) {
+        match self.nearest_config(folder) {
             Some(config) => Arc::clone(&config.policy),
             None => Arc::clone(&self.argument_policy),
         }
     }
 
     /// Returns the exclusions of the configuration in this folder.
-    pub(crate) fn exclusions_in(&self, folder: &Path) -> Option<Arc<Gitignore>> {
+    pub(crate) fn exclusions_of_folder(&self, folder: &Path) -> Option<Arc<Gitignore>> {
         if !folder.join(".ensemble").is_dir() {
             return None;
         }
-        let config = self.find_nearest(folder)?;
+        let config = self.nearest_config(folder)?;
         (config.folder == folder.canonicalize().ok()?).then(|| Arc::clone(&config.exclude))
     }
 
     /// Returns the format of the report: that of the caller's folder.
-    pub(crate) fn report_format(&self) -> Option<ValidateFormat> {
-        let format = self.find_nearest(&self.project.folder)?.output?;
+    pub(crate) fn configured_report_format(&self) -> Option<ValidateFormat> {
+        let format = self.nearest_config(&self.project.folder)?.output?;
         Some(match format {
             ReportFormat::Human => ValidateFormat::Human,
             ReportFormat::Json => ValidateFormat::Json,
@@ -82,7 +82,7 @@ impl<'s> ValidateConfigCache<'s> {
         })
     }
 
-    fn find_nearest(&self, folder: &Path) -> Option<Arc<ValidateConfig>> {
+    fn nearest_config(&self, folder: &Path) -> Option<Arc<ProjectValidateConfig>> {
         if !self.is_used {
             return None;
         }
@@ -93,13 +93,13 @@ impl<'s> ValidateConfigCache<'s> {
         let absolute = self.project.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
         let path = find_config_files(&absolute, self.project).project;
-        let config = path.and_then(|path| self.load_config(&path));
+        let config = path.and_then(|path| self.load_config_once(&path));
         folders.insert(folder.to_owned(), config.clone());
         config
     }
 
     /// Returns the configuration at this path. One that cannot be read is reported by the files that need it.
-    fn load_config(&self, path: &Path) -> Option<Arc<ValidateConfig>> {
+    fn load_config_once(&self, path: &Path) -> Option<Arc<ProjectValidateConfig>> {
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached_config) = configs.get(path) {
             return Some(Arc::clone(cached_config));
@@ -108,7 +108,7 @@ impl<'s> ValidateConfigCache<'s> {
         let settings = load_configuration(&source).settings;
         let folder = path.parent().and_then(Path::parent).unwrap_or(path).to_owned();
         let exclude = settings.exclude.iter().map(|(index, pattern)| (*index, &**pattern));
-        let config = Arc::new(ValidateConfig {
+        let config = Arc::new(ProjectValidateConfig {
             policy: Arc::new(self.argument_policy.with_settings(&settings)),
             exclude: Arc::new(parse_patterns(&folder, exclude).0),
             output: settings.output,
@@ -119,7 +119,7 @@ impl<'s> ValidateConfigCache<'s> {
     }
 
     /// Returns whether this file is a configuration and no ensemble.
-    pub(crate) fn is_config(&self, file: &Path) -> bool {
+    pub(crate) fn is_config_file(&self, file: &Path) -> bool {
         if file.file_name().is_none_or(|name| name != "config.yaml") {
             return false;
         }
@@ -130,7 +130,7 @@ impl<'s> ValidateConfigCache<'s> {
 
     /// Returns the configurations of these files in which something is wrong, of projects and of the user, as they are
     /// shown.
-    pub(crate) fn wrong_configs<'f>(&self, files: impl Iterator<Item = &'f Path>) -> Vec<PathBuf> {
+    pub(crate) fn list_configs_with_findings<'f>(&self, files: impl Iterator<Item = &'f Path>) -> Vec<PathBuf> {
         let mut folders: Vec<&Path> = files.filter_map(Path::parent).collect();
         folders.sort_unstable();
         folders.dedup();
@@ -148,14 +148,14 @@ impl<'s> ValidateConfigCache<'s> {
         let relative_paths = paths.iter().map(|path| self.project.relative_path(path));
         let is_wrong = |path: &PathBuf| {
             let source = self.project.read_file(path);
-            source.is_ok_and(|source| !check_config(&source, path, self.project).is_empty())
+            source.is_ok_and(|source| !check_config_text(&source, path, self.project).is_empty())
         };
         relative_paths.filter(is_wrong).collect()
     }
 }
 
 /// Returns all that is wrong with a configuration.
-pub(crate) fn check_config(source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
+pub(crate) fn check_config_text(source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
     let ConfigurationLoadResult {
         document,
         settings,

@@ -76,10 +76,10 @@ pub(crate) enum TestFormat {
 }
 
 /// `ensemble test`.
-pub(crate) fn test(args: &TestArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+pub(crate) fn run_test_command(args: &TestArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     updates::check_update_allowed(args)?;
     match args.watch {
         true => watch::watch_tests(args, surroundings),
-        false => report::test_once(args, &files::collect_test_files(args, surroundings)?, surroundings),
+        false => report::test_files_and_print(args, &files::collect_test_files(args, surroundings)?, surroundings),
     }
 }

@@ -6,17 +6,19 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::driver::{EndReporter, MessageSource, drive_run, print_findings, warn_incomplete_record};
-use super::reporters::{build_display_with, chosen_verbosity};
+use super::driver::{
+    RunEndReporter, UserMessageSource, drive_run_to_end, print_incomplete_record_warning, print_warnings,
+};
+use super::reporters::{build_display_with_reporter, chosen_verbosity};
 use super::run_options;
-use crate::command::check::list::no_ensemble_error;
-use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
+use crate::command::check::list::no_ensemble_argument_error;
+use crate::command::run::arguments::{AnsweringArgs, RunExecutionArgs, RunOutputArgs};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
-use crate::terminal::lines::{InputLines, LinePrompt};
+use crate::terminal::lines::{InputLines, LineRequest};
 use clap::{ArgAction, Args};
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::data::RunContext;
@@ -49,28 +51,28 @@ pub(crate) struct ChatArgs {
     pub answering: AnsweringArgs,
     /// Output.
     #[command(flatten)]
-    pub showing: ShowingArgs,
+    pub showing: RunOutputArgs,
     /// Execution.
     #[command(flatten)]
-    pub driving: DrivingArgs,
+    pub driving: RunExecutionArgs,
 }
 
 /// The line that starts and ends a message of several lines.
-const QUOTES: &str = "\"\"\"";
+const MULTILINE_QUOTES: &str = "\"\"\"";
 
 /// The prompt of a message.
-const MESSAGE: LinePrompt = LinePrompt {
+const MESSAGE_REQUEST: LineRequest = LineRequest {
     text: "> ",
     is_remembered: true,
 };
 
 /// The prompt of another line of the same message.
-const CONTINUED: LinePrompt = LinePrompt {
+const CONTINUATION_REQUEST: LineRequest = LineRequest {
     text: "… ",
     is_remembered: true,
 };
 
-const HELP: &str = "\
+const CHAT_HELP: &str = "\
 Each line is a message. For a message of several lines, write \"\"\" before and after them.
   /help   show this help
   /bye    end the chat, as Ctrl-D does
@@ -82,16 +84,16 @@ While an agent answers, Ctrl-C stops the answer; your message stays, and the nex
 pub(crate) fn run_chat(args: &ChatArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let is_continued = args.run.is_some() || args.last;
     if args.ensemble.is_none() && !is_continued {
-        return Err(no_ensemble_error("chat", surroundings));
+        return Err(no_ensemble_argument_error("chat", surroundings));
     }
     let input = ChatInput::new(surroundings);
     let is_prompted = input.is_prompted;
-    let showing = build_display_with(&args.showing, surroundings, &input.lines, |console: &ConsoleWriter| {
+    let showing = build_display_with_reporter(&args.showing, surroundings, &input.lines, |console: &ConsoleWriter| {
         let human = HumanReporter::new(console.clone(), chosen_verbosity(&args.showing));
         if is_prompted { human.for_chat() } else { human }
     })
     .with_limit_refusal(&args.driving);
-    let runs = surroundings.runs_with(&showing.operator);
+    let runs = surroundings.runs_with_operator(&showing.operator);
     let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
     block_on(async {
         let mut ready = match is_continued {
@@ -104,9 +106,9 @@ pub(crate) fn run_chat(args: &ChatArgs, surroundings: &CliEnvironment) -> Result
         let Some(first) = input.read_message().await else {
             return Ok(exit::SUCCESS);
         };
-        ready.set_input(first);
-        let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
-        drive_run(ready, input, ending).await
+        ready.set_input_or_message(first);
+        let ending = RunEndReporter::new(&args.driving, &args.showing, surroundings);
+        drive_run_to_end(ready, input, ending).await
     })
 }
 
@@ -118,10 +120,10 @@ fn prepare_new_chat(
     surroundings: &CliEnvironment,
 ) -> Result<ReadyRun, CliError> {
     let ensemble_name = args.ensemble.as_deref().unwrap_or_default();
-    let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(ensemble_name))?);
-    print_findings(&prepared, &args.showing, surroundings);
-    let options = run_options::add_values(options, args.context.as_deref(), &args.set, surroundings)?;
-    Ok(runs.prepare_run_with(prepared, options)?)
+    let prepared = Arc::new(runs.load_prepared_ensemble(&EnsembleRef::from_file_or_name(ensemble_name))?);
+    print_warnings(&prepared, &args.showing, surroundings);
+    let options = run_options::with_context_and_set_values(options, args.context.as_deref(), &args.set, surroundings)?;
+    Ok(runs.prepare_run_from_prepared(prepared, options)?)
 }
 
 /// Prepares to continue a conversation that has ended.
@@ -131,10 +133,10 @@ async fn prepare_continued_chat(
     options: RunOptions,
     surroundings: &CliEnvironment,
 ) -> Result<ReadyRun, CliError> {
-    let leased_run = runs.lease_run(run).await?;
+    let leased_run = runs.lease_and_load_run(run).await?;
     let recorded = leased_run.recorded_run();
     if recorded.journal.is_torn {
-        warn_incomplete_record(recorded.run.folder(), surroundings);
+        print_incomplete_record_warning(recorded.run.run_folder(), surroundings);
     }
     Ok(leased_run.prepare_continuation("", RunContext::default(), options)?)
 }
@@ -179,15 +181,15 @@ impl ChatInput {
             if self.is_prompted {
                 self.surroundings.print_err("\n");
             }
-            let line = self.lines.next_line(MESSAGE).await?;
+            let line = self.lines.read_line(MESSAGE_REQUEST).await?;
             let text = match line.trim() {
                 "" => continue,
                 "/bye" | "/exit" | "/quit" => return None,
                 "/help" | "/?" => {
-                    self.surroundings.print_err(HELP);
+                    self.surroundings.print_err(CHAT_HELP);
                     continue;
                 }
-                other => match other.strip_prefix(QUOTES) {
+                other => match other.strip_prefix(MULTILINE_QUOTES) {
                     Some(begins) => self.read_quoted(begins).await,
                     None => other.to_owned(),
                 },
@@ -198,18 +200,18 @@ impl ChatInput {
 
     /// Returns the lines up to the closing quotes.
     async fn read_quoted(&self, begins: &str) -> String {
-        if let Some(all) = begins.strip_suffix(QUOTES) {
+        if let Some(all) = begins.strip_suffix(MULTILINE_QUOTES) {
             return all.to_owned();
         }
         let mut text = begins.to_owned();
         loop {
-            let Some(line) = self.lines.next_line(CONTINUED).await else {
+            let Some(line) = self.lines.read_line(CONTINUATION_REQUEST).await else {
                 return text;
             };
             if !text.is_empty() {
                 text.push('\n');
             }
-            match line.trim_end().strip_suffix(QUOTES) {
+            match line.trim_end().strip_suffix(MULTILINE_QUOTES) {
                 Some(last) => {
                     text.push_str(last);
                     return text.trim_end_matches('\n').to_owned();
@@ -220,7 +222,7 @@ impl ChatInput {
     }
 }
 
-impl MessageSource for ChatInput {
+impl UserMessageSource for ChatInput {
     /// A person at the terminal can continue after a failure, a time-out, and an answer that was stopped, too.
     fn next_message<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
         Box::pin(async move {
@@ -232,7 +234,7 @@ impl MessageSource for ChatInput {
         })
     }
 
-    fn finish_messages(&self, run_id: &str) {
+    fn on_messages_finished(&self, run_id: &str) {
         if self.is_prompted {
             let text = format!("\nrecorded; `ensemble chat --run {run_id}` continues this chat\n");
             self.surroundings.print_err(&text);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::command::run::arguments::{DrivingArgs, RunOutput, ShowingArgs};
+use crate::command::run::arguments::{RunExecutionArgs, RunOutputArgs, RunOutputFormat};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
@@ -18,12 +18,12 @@ use ensemble_reports::report::story::quote_for_shell;
 use ensemble_runs::{PreparedEnsemble, ReadyRun, UnusedAnswer};
 
 /// The source of further user messages after the conversation has ended.
-pub(crate) trait MessageSource {
+pub(crate) trait UserMessageSource {
     /// Returns the next message; `None` if there are no more messages.
     fn next_message<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>>;
 
     /// Called when there are no more messages.
-    fn finish_messages(&self, _run_id: &str) {}
+    fn on_messages_finished(&self, _run_id: &str) {}
 
     /// Returns the messages that were not said, because the conversation did not end well.
     fn unsent_messages(&self) -> Vec<Arc<str>> {
@@ -33,15 +33,15 @@ pub(crate) trait MessageSource {
 
 /// Messages from the command line. After a conversation that ended with an error, the rest is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct QueuedMessages(VecDeque<Arc<str>>);
+pub(crate) struct CommandLineMessages(VecDeque<Arc<str>>);
 
-impl FromIterator<Arc<str>> for QueuedMessages {
+impl FromIterator<Arc<str>> for CommandLineMessages {
     fn from_iter<I: IntoIterator<Item = Arc<str>>>(texts: I) -> Self {
         Self(texts.into_iter().collect())
     }
 }
 
-impl MessageSource for QueuedMessages {
+impl UserMessageSource for CommandLineMessages {
     fn next_message<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
         let text = if ended.is_success() { self.0.pop_front() } else { None };
         Box::pin(std::future::ready(text))
@@ -53,19 +53,23 @@ impl MessageSource for QueuedMessages {
 }
 
 /// The way in which the end of a run is reported.
-pub(crate) struct EndReporter<'a> {
+pub(crate) struct RunEndReporter<'a> {
     /// Whether a limit that ends the conversation makes the exit code an error.
     pub(crate) fail_on_limit: bool,
     /// The output options.
-    pub(crate) showing: &'a ShowingArgs,
+    pub(crate) showing: &'a RunOutputArgs,
     /// The output streams.
     pub(crate) surroundings: &'a CliEnvironment,
     /// Whether an answer to a question that has another answer is an error.
     refuses_unused_answers: bool,
 }
 
-impl<'a> EndReporter<'a> {
-    pub(crate) fn new(driving: &DrivingArgs, showing: &'a ShowingArgs, surroundings: &'a CliEnvironment) -> Self {
+impl<'a> RunEndReporter<'a> {
+    pub(crate) fn new(
+        driving: &RunExecutionArgs,
+        showing: &'a RunOutputArgs,
+        surroundings: &'a CliEnvironment,
+    ) -> Self {
         Self {
             fail_on_limit: driving.fail_on_limit,
             showing,
@@ -75,7 +79,7 @@ impl<'a> EndReporter<'a> {
     }
 
     /// With an error for an answer to a question that has another answer, instead of a warning.
-    pub(crate) fn refuse_unused_answers(self) -> Self {
+    pub(crate) fn with_unused_answers_refused(self) -> Self {
         Self {
             refuses_unused_answers: true,
             ..self
@@ -84,27 +88,27 @@ impl<'a> EndReporter<'a> {
 }
 
 /// Starts the run, executes it to its end, prints the result, and returns the exit code.
-pub(crate) async fn drive_run(
+pub(crate) async fn drive_run_to_end(
     ready: ReadyRun,
-    mut messages: impl MessageSource,
-    ending: EndReporter<'_>,
+    mut messages: impl UserMessageSource,
+    ending: RunEndReporter<'_>,
 ) -> Result<u8, CliError> {
     let mut signals = signals::listen_for_signals();
-    let run = ready.start().await?;
-    signals.set_run(run.id());
+    let run = ready.start_and_spawn().await?;
+    signals.set_run_to_kill(run.id());
     let mut is_terminated = false;
-    while let Some(run_end) = wait_for_end(&run, &mut signals, &mut is_terminated).await {
+    while let Some(run_end) = wait_for_end_or_cancel(&run, &mut signals, &mut is_terminated).await {
         if is_terminated {
             break;
         }
-        signals.mark_handled();
+        signals.mark_signals_handled();
         let text = tokio::select! {
             text = messages.next_message(&run_end) => text,
             _ = signals.wait_for_signal() => None,
         };
         let Some(text) = text else {
             if !run_end.completion_reason.is_resumable() {
-                messages.finish_messages(run.id().as_str());
+                messages.on_messages_finished(run.id().as_str());
             }
             break;
         };
@@ -114,18 +118,18 @@ pub(crate) async fn drive_run(
     let stored_run = Arc::clone(run.stored_run());
     let unused = run.list_unused_answers().await.unwrap_or_default();
     let finished = run.wait_and_close().await?;
-    if let Some(folder) = stored_run.folder() {
+    if let Some(folder) = stored_run.run_folder() {
         ensemble_runs::batch::index_run_end(folder, &finished.state)?;
     }
-    let unused = ending.sort_unused_answers(unused);
+    let unused = ending.describe_unused_answers(unused);
     let code = ending.print_result(&finished.state, &prepared, &unused.warnings);
-    ending.report_unsent(&messages.unsent_messages());
-    Ok(ending.report_unused_answers(&unused, code))
+    ending.print_unsent_messages(&messages.unsent_messages());
+    Ok(ending.print_unused_answers(&unused, code))
 }
 
 /// Waits for the end of the conversation; a signal cancels it. `None`: the run stopped with an error, which its end
 /// contains.
-async fn wait_for_end(
+async fn wait_for_end_or_cancel(
     run: &ensemble_runs::RunHandle,
     signals: &mut signals::SignalReceiver,
     is_terminated: &mut bool,
@@ -149,9 +153,9 @@ struct UnusedAnswerMessages {
     errors: Vec<String>,
 }
 
-impl EndReporter<'_> {
+impl RunEndReporter<'_> {
     /// Says which messages of `--then` the conversation has not heard.
-    fn report_unsent(&self, unsaid: &[Arc<str>]) {
+    fn print_unsent_messages(&self, unsaid: &[Arc<str>]) {
         for text in unsaid {
             let text = quote_for_shell(text);
             self.surroundings.print_err(&format!(
@@ -161,7 +165,7 @@ impl EndReporter<'_> {
     }
 
     /// Describes the answers that no question has taken.
-    fn sort_unused_answers(&self, unused: Vec<UnusedAnswer>) -> UnusedAnswerMessages {
+    fn describe_unused_answers(&self, unused: Vec<UnusedAnswer>) -> UnusedAnswerMessages {
         let mut messages = UnusedAnswerMessages::default();
         for answer in unused {
             let (address, text) = (&answer.address, &answer.text);
@@ -177,7 +181,7 @@ impl EndReporter<'_> {
     }
 
     /// Prints the answers that no question has taken, and returns the exit code of the command.
-    fn report_unused_answers(&self, unused: &UnusedAnswerMessages, code: u8) -> u8 {
+    fn print_unused_answers(&self, unused: &UnusedAnswerMessages, code: u8) -> u8 {
         for warning in &unused.warnings {
             self.surroundings.print_err(&format!("warning: {warning}\n"));
         }
@@ -203,19 +207,20 @@ impl EndReporter<'_> {
         };
         print_condition_error(run_end, prepared, self.surroundings);
         if let Some(note) = default_limit_note(run_end.completion_reason, prepared)
-            && self.showing.output == RunOutput::Human
+            && self.showing.output == RunOutputFormat::Human
             && !self.showing.quiet
         {
             self.surroundings.print_err(&note);
         }
         let code = exit::exit_code_for_end(run_end, state.interruption(), self.fail_on_limit);
-        if self.showing.output == RunOutput::Json {
+        if self.showing.output == RunOutputFormat::Json {
             let result = ReportedRunResult {
                 state,
                 is_refused: code != exit::SUCCESS,
                 warnings: more_warnings,
             };
-            self.surroundings.print_as(RunOutput::Json, &result.to_text());
+            self.surroundings
+                .print_out_in_format(RunOutputFormat::Json, &result.to_text());
         }
         code
     }
@@ -250,7 +255,7 @@ pub(crate) fn print_condition_error(ended: &RunEnded, prepared: &PreparedEnsembl
 }
 
 /// Prints the findings about the ensemble.
-pub(crate) fn print_findings(prepared: &PreparedEnsemble, args: &ShowingArgs, surroundings: &CliEnvironment) {
+pub(crate) fn print_warnings(prepared: &PreparedEnsemble, args: &RunOutputArgs, surroundings: &CliEnvironment) {
     let warnings: Vec<_> = prepared
         .warnings
         .iter()
@@ -266,7 +271,7 @@ pub(crate) fn print_findings(prepared: &PreparedEnsemble, args: &ShowingArgs, su
 }
 
 /// Prints a warning that an incomplete record was dropped from the journal of this run.
-pub(crate) fn warn_incomplete_record(folder: Option<&Path>, surroundings: &CliEnvironment) {
+pub(crate) fn print_incomplete_record_warning(folder: Option<&Path>, surroundings: &CliEnvironment) {
     let journal = folder.map_or_else(|| "journal.jsonl".into(), |folder| folder.join("journal.jsonl"));
     surroundings.print_err(&format!(
         "warning: the last line of {} was incomplete and has been dropped\n",

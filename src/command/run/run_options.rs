@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::command::check::files::inputs::read_stdin;
-use crate::command::run::arguments::{AnsweringArgs, DrivingArgs};
+use crate::command::run::arguments::{AnsweringArgs, RunExecutionArgs};
 use crate::command::run::reporters::RunDisplay;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
@@ -22,11 +22,11 @@ use ensemble_runs::{ClientServers, ReplyCacheFolder, RunHost, RunOptions};
 /// Returns the options that every run has, with its reporter and its live output.
 pub(crate) fn run_options(
     answering: &AnsweringArgs,
-    driving: &DrivingArgs,
+    driving: &RunExecutionArgs,
     showing: RunDisplay,
     surroundings: &CliEnvironment,
 ) -> Result<RunOptions, CliError> {
-    let mut options = self::answering_options(answering, surroundings)?.with_durability(driving.chosen_durability());
+    let mut options = self::answering_options(answering, surroundings)?.with_durability(driving.journal_durability());
     options.refuses_exhausted = driving.fail_on_limit;
     options.reporters.push(showing.reporter);
     options.live_output = showing.live_output;
@@ -45,11 +45,11 @@ pub(crate) fn run_options(
 /// Returns the options for answers and models.
 pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<RunOptions, CliError> {
     Ok(RunOptions {
-        answers: load_answers(args, surroundings)?,
+        answers: load_prepared_answers(args, surroundings)?,
         models: args.model.clone(),
         allowed_tools: args.allow_tool.clone(),
         denied_tools: args.deny_tool.clone(),
-        servers: Arc::new(load_servers(args.mcp_config.as_deref(), surroundings)?),
+        servers: Arc::new(load_mcp_servers(args.mcp_config.as_deref(), surroundings)?),
         cache: args.cache.clone().map(|folder| ReplyCacheFolder {
             folder,
             is_read_only: args.cache_only,
@@ -59,7 +59,7 @@ pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironm
 }
 
 /// Returns a text, or that of `@FILE` or of standard input (`-`) without a byte order mark.
-pub(crate) fn read_text(given: &str, surroundings: &CliEnvironment) -> Result<Arc<str>, CliError> {
+pub(crate) fn read_text_argument(given: &str, surroundings: &CliEnvironment) -> Result<Arc<str>, CliError> {
     if given == "-" {
         return Ok(strip_byte_order_mark(&read_stdin()?).into());
     }
@@ -73,7 +73,7 @@ pub(crate) fn read_text(given: &str, surroundings: &CliEnvironment) -> Result<Ar
 }
 
 /// Returns the inputs, or the context before the first turn: `--context`, then every `--set`.
-pub(crate) fn add_values(
+pub(crate) fn with_context_and_set_values(
     mut options: RunOptions,
     file: Option<&Path>,
     set: &[String],
@@ -85,42 +85,42 @@ pub(crate) fn add_values(
             options.context.insert(key.into(), Arc::new(value));
         }
     }
-    add_set_values(options, set)
+    with_set_values(options, set)
 }
 
 /// Returns the values of all `--set` options.
-pub(crate) fn add_set_values(mut options: RunOptions, given: &[String]) -> Result<RunOptions, CliError> {
+pub(crate) fn with_set_values(mut options: RunOptions, given: &[String]) -> Result<RunOptions, CliError> {
     for set in given {
-        let (key, value) = split_pair(set, "--set", "KEY=VALUE")?;
+        let (key, value) = split_at_equals(set, "--set", "KEY=VALUE")?;
         options = options.with_text_value(key, value);
     }
     Ok(options)
 }
 
 /// Returns the values of all `--stub` and `--respond` options.
-pub(crate) fn add_substitutes(
+pub(crate) fn with_stubs_and_responders(
     mut options: RunOptions,
     stubs: &[String],
     responders: &[String],
     surroundings: &CliEnvironment,
 ) -> Result<RunOptions, CliError> {
     for stub in stubs {
-        let (agent, text) = split_pair(stub, "--stub", "AGENT=TEXT or AGENT=@FILE")?;
+        let (agent, text) = split_at_equals(stub, "--stub", "AGENT=TEXT or AGENT=@FILE")?;
         let text = match text {
             "-" => "-".into(),
-            text => self::read_text(text, surroundings)?,
+            text => self::read_text_argument(text, surroundings)?,
         };
         options.stubs.insert(agent.into(), text);
     }
     for respond in responders {
-        let (agent, profile) = split_pair(respond, "--respond", "AGENT=PROFILE")?;
+        let (agent, profile) = split_at_equals(respond, "--respond", "AGENT=PROFILE")?;
         options.responders.insert(agent.into(), profile.into());
     }
     Ok(options)
 }
 
 /// Returns the servers of tools of `--mcp-config`.
-pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -> Result<ClientServers, CliError> {
+pub(crate) fn load_mcp_servers(file: Option<&Path>, surroundings: &CliEnvironment) -> Result<ClientServers, CliError> {
     let Some(file) = file else {
         return Ok(ClientServers::default());
     };
@@ -136,7 +136,7 @@ pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -
 }
 
 /// Returns the answers of `--answers`, `--answer` and `--always-answer`.
-fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<PreparedAnswers, CliError> {
+fn load_prepared_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<PreparedAnswers, CliError> {
     let mut answers = PreparedAnswers::default();
     answers.set_answering_user(surroundings.user.as_deref());
     if let Some(file) = &args.answers {
@@ -162,7 +162,7 @@ fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<P
 
 /// Returns the address and the text of an answer.
 fn split_answer<'a>(given: &'a str, option: &str) -> Result<(&'a str, &'a str), CliError> {
-    match RequestAddress::split_assignment(given) {
+    match RequestAddress::split_address_assignment(given) {
         Some((address, text)) if !address.is_empty() => Ok((address, text)),
         _ => Err(CliError::usage_error(format!(
             "{option} takes ADDRESS=TEXT, not `{given}`"
@@ -170,7 +170,7 @@ fn split_answer<'a>(given: &'a str, option: &str) -> Result<(&'a str, &'a str), 
     }
 }
 
-fn split_pair<'a>(text: &'a str, option: &str, shape: &str) -> Result<(&'a str, &'a str), CliError> {
+fn split_at_equals<'a>(text: &'a str, option: &str, shape: &str) -> Result<(&'a str, &'a str), CliError> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key, value)),
         _ => Err(CliError::usage_error(format!("{option} takes {shape}, not `{text}`"))),

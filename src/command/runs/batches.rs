@@ -18,7 +18,7 @@ use ensemble_runs::store::files::BatchFiles;
 use ensemble_runs::{EnsembleRef, Runs};
 
 /// The number of rows that a report of differences names.
-const MOST_NAMED: usize = 20;
+const MAX_NAMED_ROWS: usize = 20;
 
 /// Returns all batches of the project, the latest last.
 pub(super) fn load_batches(surroundings: &CliEnvironment) -> Result<Vec<BatchSummary>, CliError> {
@@ -52,7 +52,7 @@ pub(crate) fn find_batch(given: &str, surroundings: &CliEnvironment) -> Result<O
 pub(crate) fn require_batch(name: &str, surroundings: &CliEnvironment) -> Result<BatchSummary, CliError> {
     find_batch(name, surroundings)?.ok_or_else(|| {
         let project = &surroundings.project;
-        let names = BatchFiles::list_names(&project.project_root(&project.folder)).unwrap_or_default();
+        let names = BatchFiles::list_batch_names(&project.project_root(&project.folder)).unwrap_or_default();
         let message = format!("there is no batch `{name}`");
         match names.is_empty() {
             true => CliError::usage_error(message),
@@ -101,14 +101,14 @@ fn format_time(time: Option<DateTime<Utc>>) -> String {
 }
 
 /// `ensemble runs list --batch`: prints a line for each row.
-pub(super) fn list_rows(name: &str, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+pub(super) fn print_batch_rows(name: &str, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let batch = require_batch(name, surroundings)?;
     let rows = batch.rows_to_json();
     if as_json {
         let mut document = batch.to_json_without_rows();
         document["version"] = json!(1);
         document["runs"] = rows.into();
-        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(EscapeStyle::Json, &format!("{document:#}\n"));
         return Ok(exit::SUCCESS);
     }
     let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -130,7 +130,7 @@ pub(super) fn list_rows(name: &str, as_json: bool, surroundings: &CliEnvironment
 
 /// The result of replaying the rows of a batch.
 #[derive(Debug, Default)]
-struct BatchReplay {
+struct BatchReplayResult {
     same: usize,
     /// Rows whose runs have no journal: they have not begun, or were deleted.
     missing: usize,
@@ -145,7 +145,7 @@ pub(crate) async fn replay_batch(
     as_json: bool,
     (runs, surroundings): (&Runs, &CliEnvironment),
 ) -> Result<u8, CliError> {
-    let mut replayed = BatchReplay::default();
+    let mut replayed = BatchReplayResult::default();
     for (number, folder) in batch.list_run_folders() {
         let path = folder.display().to_string();
         if !folder.join("journal.jsonl").is_file() {
@@ -184,9 +184,9 @@ pub(crate) async fn replay_batch(
             "missing": replayed.missing,
             "different": different,
         });
-        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(EscapeStyle::Json, &format!("{document:#}\n"));
     } else {
-        surroundings.print_out(&render_replay(batch, &replayed));
+        surroundings.print_out(&render_batch_replay(batch, &replayed));
     }
     Ok(if replayed.different.is_empty() {
         exit::SUCCESS
@@ -195,7 +195,7 @@ pub(crate) async fn replay_batch(
     })
 }
 
-fn render_replay(batch: &BatchSummary, replayed: &BatchReplay) -> String {
+fn render_batch_replay(batch: &BatchSummary, replayed: &BatchReplayResult) -> String {
     let mark = if replayed.different.is_empty() { "✓" } else { "✗" };
     let mut text = format!(
         "{mark} {}: {} replayed, the same",
@@ -213,28 +213,28 @@ fn render_replay(batch: &BatchSummary, replayed: &BatchReplay) -> String {
         .different
         .iter()
         .map(|(row, detail)| format!("row {row}: {detail}"));
-    add_limited(&mut text, lines.collect());
+    push_first_lines(&mut text, lines.collect());
     text
 }
 
 /// Adds the first lines, and the number of the others.
-fn add_limited(text: &mut String, lines: Vec<String>) {
-    for line in lines.iter().take(MOST_NAMED) {
+fn push_first_lines(text: &mut String, lines: Vec<String>) {
+    for line in lines.iter().take(MAX_NAMED_ROWS) {
         text.push_str(&format!("  {line}\n"));
     }
-    if lines.len() > MOST_NAMED {
-        text.push_str(&format!("  and {} more\n", lines.len() - MOST_NAMED));
+    if lines.len() > MAX_NAMED_ROWS {
+        text.push_str(&format!("  and {} more\n", lines.len() - MAX_NAMED_ROWS));
     }
 }
 
 /// A row of two batches.
-struct ComparedRow<'a> {
+struct RowOfTwoBatches<'a> {
     number: usize,
     before: Option<&'a BatchEntry>,
     after: Option<&'a BatchEntry>,
 }
 
-impl ComparedRow<'_> {
+impl RowOfTwoBatches<'_> {
     /// Returns what differs; `None` if nothing does.
     fn describe_difference(&self) -> Option<String> {
         let outcome =
@@ -244,16 +244,21 @@ impl ComparedRow<'_> {
             return Some(format!("row {}: {before} → {after}", self.number));
         }
         let (before, after) = (self.before?, self.after?);
-        (before.result != after.result).then(|| match find_different_key(&before.result, &after.result) {
+        (before.result != after.result).then(|| match find_first_different_key(&before.result, &after.result) {
             Some((key, before, after)) => {
-                format!("row {}: `{key}` {} → {}", self.number, shorten(before), shorten(after))
+                format!(
+                    "row {}: `{key}` {} → {}",
+                    self.number,
+                    shorten_value(before),
+                    shorten_value(after)
+                )
             }
             None => format!("row {}: another result", self.number),
         })
     }
 }
 
-fn find_different_key<'v>(before: &'v Value, after: &'v Value) -> Option<(&'v str, &'v Value, &'v Value)> {
+fn find_first_different_key<'v>(before: &'v Value, after: &'v Value) -> Option<(&'v str, &'v Value, &'v Value)> {
     const NOTHING: &Value = &Value::Null;
     let (before, after) = (before.as_object()?, after.as_object()?);
     let keys = before.keys().chain(after.keys());
@@ -267,7 +272,7 @@ fn find_different_key<'v>(before: &'v Value, after: &'v Value) -> Option<(&'v st
     .find(|(_, before, after)| before != after)
 }
 
-fn shorten(value: &Value) -> String {
+fn shorten_value(value: &Value) -> String {
     const MOST: usize = 60;
     let text = value.to_string();
     match text.char_indices().nth(MOST) {
@@ -285,7 +290,7 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
     let mut compared = Vec::new();
     for ((number, key), before) in a.list_row_numbers().zip(a.list_row_keys()).zip(&entries_of_a) {
         match keys_of_b.get(key) {
-            Some(at) => compared.push(ComparedRow {
+            Some(at) => compared.push(RowOfTwoBatches {
                 number,
                 before: *before,
                 after: entries_of_b.get(*at).copied().flatten(),
@@ -294,7 +299,10 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
         }
     }
     let only_in_b = b.list_row_keys().filter(|key| !keys_of_a.contains(key)).count();
-    let differences: Vec<String> = compared.iter().filter_map(ComparedRow::describe_difference).collect();
+    let differences: Vec<String> = compared
+        .iter()
+        .filter_map(RowOfTwoBatches::describe_difference)
+        .collect();
     let same = compared.len() - differences.len();
     let is_same = differences.is_empty() && only_in_a + only_in_b == 0;
     if as_json {
@@ -307,7 +315,7 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
             "only_in_b": only_in_b,
             "same": is_same,
         });
-        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(EscapeStyle::Json, &format!("{document:#}\n"));
     } else {
         let mut text = format!(
             "{}: {}\n{}: {}\n",
@@ -319,7 +327,7 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
         text.push_str(&format!("{} with the same result\n", format_rows(same)));
         if !differences.is_empty() {
             text.push_str(&format!("{} with another result\n", format_rows(differences.len())));
-            add_limited(&mut text, differences);
+            push_first_lines(&mut text, differences);
         }
         for (count, name) in [(only_in_a, &a.name), (only_in_b, &b.name)] {
             if count > 0 {
@@ -332,7 +340,7 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
 }
 
 /// The figures of the rows that have ended.
-struct RowFigures {
+struct EndedRowTotals {
     rows: usize,
     requests: u64,
     input_tokens: u64,
@@ -341,7 +349,7 @@ struct RowFigures {
     highest_cost: Option<Cost>,
 }
 
-impl RowFigures {
+impl EndedRowTotals {
     fn from_batch(batch: &BatchSummary) -> Self {
         let entries = batch.list_row_entries();
         let ended = || {
@@ -373,16 +381,16 @@ impl RowFigures {
 }
 
 /// `ensemble estimate --from BATCH`: prints the figures of a row, and of all rows.
-pub(super) fn estimate_from_batch(
+pub(super) fn print_batch_estimate(
     ensemble: &str,
     batch: &BatchSummary,
     as_json: bool,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let runs = surroundings.project_runs();
-    let prepared = runs.prepare_ensemble(&EnsembleRef::from_file(ensemble))?;
+    let runs = surroundings.runs_without_operator();
+    let prepared = runs.load_prepared_ensemble(&EnsembleRef::from_file_or_name(ensemble))?;
     let changed = batch.list_changed_version_parts(&runs, &prepared)?;
-    let figures = RowFigures::from_batch(batch);
+    let figures = EndedRowTotals::from_batch(batch);
     if figures.rows == 0 {
         return Err(CliError::usage_error(format!(
             "no row of the batch `{}` has ended",
@@ -407,14 +415,14 @@ pub(super) fn estimate_from_batch(
             },
             "cost": all,
         });
-        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(EscapeStyle::Json, &format!("{document:#}\n"));
         return Ok(exit::SUCCESS);
     }
-    surroundings.print_out(&render_estimate(ensemble, batch, &figures, &changed));
+    surroundings.print_out(&render_batch_estimate(ensemble, batch, &figures, &changed));
     Ok(exit::SUCCESS)
 }
 
-fn render_estimate(ensemble: &str, batch: &BatchSummary, figures: &RowFigures, changed: &[String]) -> String {
+fn render_batch_estimate(ensemble: &str, batch: &BatchSummary, figures: &EndedRowTotals, changed: &[String]) -> String {
     let per_row = |sum: u64| sum.div_ceil(figures.rows as u64);
     let (one, all) = (figures.expected_cost(1), figures.expected_cost(batch.counts.rows));
     let mut text = format!(

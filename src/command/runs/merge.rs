@@ -38,7 +38,7 @@ pub(crate) async fn merge_runs(args: &RunsMergeArgs, surroundings: &CliEnvironme
         MessageOrder::Sequence => MergeOrder::Sequence,
         MessageOrder::SideBySide => MergeOrder::SideBySide,
     };
-    let runs = surroundings.project_runs();
+    let runs = surroundings.runs_without_operator();
     let merged = runs
         .merge_runs(&*args.a, &*args.b, order, Durability::default())
         .await?;

@@ -5,55 +5,55 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::command::run::arguments::RunOutput;
+use crate::command::run::arguments::RunOutputFormat;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::store::StoredRun;
-use ensemble_history::story::{FileRecords, ModelExchange, collect_model_exchanges};
+use ensemble_history::story::{FileRecordNumbers, ModelExchange, collect_model_exchanges};
 use ensemble_reports::report::story::render_full_exchanges;
 use ensemble_runs::{RecordedRun, RunError};
 
 /// Prints the exchanges that the filter `AGENT[@TURN][#REQUEST]` selects; an empty filter selects all.
-pub(crate) async fn print_messages(
+pub(crate) async fn print_selected_exchanges(
     filter: &str,
     run: Arc<dyn StoredRun>,
-    form: RunOutput,
+    form: RunOutputFormat,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
     let recorded = RecordedRun::load(run, &surroundings.project).await?;
     let all = collect_model_exchanges(&recorded.journal.records, &recorded.prepared.plan).map_err(RunError::from)?;
-    let selection = MessageFilter::parse(filter)?;
-    let selected: Vec<_> = all.iter().filter_map(|one| selection.select_messages(one)).collect();
+    let selection = ExchangeFilter::parse(filter)?;
+    let selected: Vec<_> = all.iter().filter_map(|one| selection.select_requests(one)).collect();
     let selected_exchanges: Vec<&ModelExchange> = selected.iter().map(|one| &**one).collect();
     if selected_exchanges.is_empty() && !filter.is_empty() {
-        return Err(no_messages_error(filter, &all));
+        return Err(no_selected_messages_error(filter, &all));
     }
     let text = match form {
-        RunOutput::Human if selected_exchanges.is_empty() => "the run has sent nothing to a model\n".to_owned(),
-        RunOutput::Human => render_full_exchanges(&selected_exchanges, &all, surroundings.streams.out_width()),
-        RunOutput::Json => messages_to_json(
+        RunOutputFormat::Human if selected_exchanges.is_empty() => "the run has sent nothing to a model\n".to_owned(),
+        RunOutputFormat::Human => render_full_exchanges(&selected_exchanges, &all, surroundings.streams.out_width()),
+        RunOutputFormat::Json => exchanges_to_json(
             &selected_exchanges,
-            &FileRecords::from_records(&recorded.journal.records),
+            &FileRecordNumbers::from_records(&recorded.journal.records),
         ),
-        RunOutput::Events => {
+        RunOutputFormat::Events => {
             let message =
                 "--messages needs `--output human` or `--output json`; without --messages, `--output events` works";
             return Err(CliError::usage_error(message));
         }
     };
-    surroundings.print_as(form, &text);
+    surroundings.print_out_in_format(form, &text);
     Ok(exit::SUCCESS)
 }
 
 /// Returns the exchanges as JSON, a list.
-fn messages_to_json(chosen: &[&ModelExchange], files: &FileRecords) -> String {
+fn exchanges_to_json(chosen: &[&ModelExchange], files: &FileRecordNumbers) -> String {
     let list: Value = chosen.iter().map(|exchange| exchange.to_json(files)).collect();
     format!("{list:#}\n")
 }
 
 /// The messages that `--messages` selects.
-struct MessageFilter<'a> {
+struct ExchangeFilter<'a> {
     /// The agent; empty: all agents.
     agent: &'a str,
     turn: Option<u32>,
@@ -61,7 +61,7 @@ struct MessageFilter<'a> {
     request: Option<u32>,
 }
 
-impl<'a> MessageFilter<'a> {
+impl<'a> ExchangeFilter<'a> {
     fn parse(filter: &'a str) -> Result<Self, CliError> {
         let number = |text: &str| {
             text.parse().map_err(|_| {
@@ -82,7 +82,7 @@ impl<'a> MessageFilter<'a> {
     }
 
     /// Returns the selected messages of the exchange; `None` if there are none.
-    fn select_messages<'e>(&self, exchange: &'e ModelExchange) -> Option<Cow<'e, ModelExchange>> {
+    fn select_requests<'e>(&self, exchange: &'e ModelExchange) -> Option<Cow<'e, ModelExchange>> {
         let within = &exchange.scope;
         let is_selected =
             (self.agent.is_empty() || *within.agent == *self.agent) && self.turn.is_none_or(|turn| within.turn == turn);
@@ -96,7 +96,7 @@ impl<'a> MessageFilter<'a> {
     }
 }
 
-fn no_messages_error(filter: &str, all: &[ModelExchange]) -> CliError {
+fn no_selected_messages_error(filter: &str, all: &[ModelExchange]) -> CliError {
     let mut known_places: Vec<String> = Vec::new();
     for exchange in all {
         let place = format!("{}@{}", exchange.scope.agent, exchange.scope.turn);

@@ -11,8 +11,8 @@ use ensemble_history::{AgentTotals, RunHistory, RunTotals};
 use ensemble_language::ensemble::{Agent, AgentKind, LlmSpec};
 use ensemble_language::plan::Plan;
 use ensemble_language::profiles::ModelProfiles;
-use ensemble_reports::report::story::KeptThread;
-use ensemble_runs::replay::RunRecord;
+use ensemble_reports::report::story::RememberedThread;
+use ensemble_runs::replay::ReplaySource;
 use ensemble_runs::{RecordedRun, RunError};
 
 /// The last message of a run, as the basis of an estimate.
@@ -30,7 +30,7 @@ pub(super) struct LastMessage {
 impl LastMessage {
     /// Loads the last message of the run with this name, or of the latest run.
     pub(super) async fn load(given: Option<&str>, surroundings: &CliEnvironment) -> Result<Self, CliError> {
-        let RunRecord::Run(run) = surroundings.project_runs().resolve_record(given).await? else {
+        let ReplaySource::Run(run) = surroundings.runs_without_operator().resolve_record(given).await? else {
             let message = "--next-message needs a run, and not a journal or a saved result";
             return Err(CliError::usage_error_with_help(
                 message,
@@ -38,7 +38,7 @@ impl LastMessage {
             ));
         };
         let recorded = RecordedRun::load(run, &surroundings.project).await?;
-        if !recorded.can_continue() {
+        if !recorded.can_continue_with_message() {
             return Err(RunError::NotEnded(recorded.run.id().clone()).into());
         }
         let plan = &recorded.prepared.plan;
@@ -55,7 +55,7 @@ impl LastMessage {
     }
 
     /// Returns the thread that the agent keeps; `None` if it has no memory or said nothing.
-    pub(super) fn find_kept_thread(&self, agent: &Agent, profiles: &ModelProfiles) -> Option<KeptThread> {
+    pub(super) fn measure_kept_thread(&self, agent: &Agent, profiles: &ModelProfiles) -> Option<RememberedThread> {
         let AgentKind::Llm(llm) = &agent.kind else {
             return None;
         };
@@ -64,7 +64,7 @@ impl LastMessage {
         let count = |state: &ConversationState| count_thread_tokens(state, &agent.name, &counter, limit);
         let ThreadTokens { tokens, threads } = count(&self.after)?;
         let before = count(&self.before).map_or(0, |before| before.tokens);
-        (tokens > 0).then(|| KeptThread {
+        (tokens > 0).then(|| RememberedThread {
             tokens,
             growth: tokens.saturating_sub(before),
             threads,
@@ -112,7 +112,7 @@ fn count_thread_tokens(
 }
 
 /// Returns the totals of the next message: those of the last message, whose requests contain the thread as it is now.
-pub(super) fn with_kept_thread(mut totals: AgentTotals, kept: Option<&KeptThread>) -> AgentTotals {
+pub(super) fn add_thread_growth(mut totals: AgentTotals, kept: Option<&RememberedThread>) -> AgentTotals {
     let usage = &mut totals.usage;
     // The price of the file applies to the new number of tokens.
     usage.cost = None;

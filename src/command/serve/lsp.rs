@@ -19,16 +19,16 @@ use ensemble_runs::{Project, RunHost, Runs};
 
 /// The checks of `ensemble validate`.
 #[derive(Debug)]
-pub(crate) struct ValidateChecks;
+pub(crate) struct LspFileChecks;
 
-impl ProjectFileChecks for ValidateChecks {
+impl ProjectFileChecks for LspFileChecks {
     fn check_test_file(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
-        let runs = Runs::open(project.clone(), RunHost::from_system().without_operator());
-        TestSuite::load(source, path, &runs).findings
+        let runs = Runs::for_project(project.clone(), RunHost::from_system().without_operator());
+        TestSuite::load_and_check(source, path, &runs).findings
     }
 
     fn check_configuration(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
-        settings::check_config(source, path, project)
+        settings::check_config_text(source, path, project)
     }
 }
 
@@ -36,9 +36,9 @@ impl ProjectFileChecks for ValidateChecks {
 pub(crate) fn serve_lsp(surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let services = LspServerOptions {
         project: surroundings.project.clone(),
-        checks: Arc::new(ValidateChecks),
+        checks: Arc::new(LspFileChecks),
         version: env!("CARGO_PKG_VERSION"),
-        graph: render_graph,
+        graph: render_graph_in_format,
     };
     match serve_client(std::io::stdin(), surroundings.streams.protocol_out(), services) {
         LspServerEnd::Exit { after_shutdown: true } => Ok(exit::SUCCESS),
@@ -51,7 +51,7 @@ pub(crate) fn serve_lsp(surroundings: &CliEnvironment) -> Result<u8, CliError> {
 }
 
 /// Returns the graph as `ensemble graph` prints it.
-pub(crate) fn render_graph(ensemble: &Ensemble, format: &str) -> Option<String> {
+pub(crate) fn render_graph_in_format(ensemble: &Ensemble, format: &str) -> Option<String> {
     let picture = ensemble_picture(ensemble);
     match format {
         "mermaid" => Some(render_mermaid(&picture)),

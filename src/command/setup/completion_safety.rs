@@ -34,19 +34,19 @@ impl CandidateQuoting {
 }
 
 /// Returns the program whose completions of values contain no unsafe name.
-pub(super) fn guard_completers(program: Command, shell: &OsStr) -> Command {
-    guard_command(program, CandidateQuoting::for_shell(shell))
+pub(super) fn filter_unsafe_completions(program: Command, shell: &OsStr) -> Command {
+    filter_command_completions(program, CandidateQuoting::for_shell(shell))
 }
 
-fn guard_command(command: Command, quoting: CandidateQuoting) -> Command {
+fn filter_command_completions(command: Command, quoting: CandidateQuoting) -> Command {
     command
-        .mut_args(|argument| guard_argument(argument, quoting))
-        .mut_subcommands(|subcommand| guard_command(subcommand, quoting))
+        .mut_args(|argument| filter_argument_completions(argument, quoting))
+        .mut_subcommands(|subcommand| filter_command_completions(subcommand, quoting))
 }
 
-fn guard_argument(argument: Arg, quoting: CandidateQuoting) -> Arg {
+fn filter_argument_completions(argument: Arg, quoting: CandidateQuoting) -> Arg {
     let own_completer = argument.get::<ArgValueCompleter>().cloned();
-    let Some(completer) = own_completer.or_else(|| path_completer(&argument)) else {
+    let Some(completer) = own_completer.or_else(|| path_completer_for_hint(&argument)) else {
         return argument;
     };
     argument.add(ArgValueCompleter::new(move |typed: &OsStr| {
@@ -57,7 +57,7 @@ fn guard_argument(argument: Arg, quoting: CandidateQuoting) -> Arg {
 }
 
 /// Returns the completer that the hint of an argument asks for: paths, or none.
-fn path_completer(argument: &Arg) -> Option<ArgValueCompleter> {
+fn path_completer_for_hint(argument: &Arg) -> Option<ArgValueCompleter> {
     let takes_values = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
     if !takes_values || !argument.get_possible_values().is_empty() {
         return None;

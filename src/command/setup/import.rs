@@ -44,7 +44,7 @@ pub(crate) enum ImportFrom {
 }
 
 /// The folder of llm-orc in a project.
-const LLM_ORC: &str = ".llm-orc";
+const LLM_ORC_FOLDER: &str = ".llm-orc";
 
 /// `ensemble import` of one file.
 pub(crate) fn import_file(args: &ImportArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
@@ -68,28 +68,28 @@ pub(crate) fn import_file(args: &ImportArgs, surroundings: &CliEnvironment) -> R
             "name another file, or overwrite it with `--force`",
         ));
     }
-    let file_import = ImportFile {
+    let file_import = ImportSource {
         file: &args.file,
         stem: &stem,
         output: output.as_deref(),
-        origin: chosen_origin(args),
+        origin: import_origin_option(args),
     };
     let imported = file_import
         .convert_text(&source, surroundings)?
         .map_err(ProjectError::Invalid)?;
     match &output {
         Some(output) => {
-            write_file(output, &imported.text, surroundings)?;
+            write_file_with_folders(output, &imported.text, surroundings)?;
             surroundings.print_out(&format!("wrote {}\n", output.display()));
         }
         // The text is written so that nothing in it steers a terminal.
-        None => surroundings.print_as(EscapeStyle::Exact, &imported.text),
+        None => surroundings.print_out_in_format(EscapeStyle::Exact, &imported.text),
     }
-    Ok(print_lost_parts(&imported, surroundings))
+    Ok(print_unconverted_parts(&imported, surroundings))
 }
 
 /// A file to import.
-pub(crate) struct ImportFile<'a> {
+pub(crate) struct ImportSource<'a> {
     pub(crate) file: &'a str,
     /// The name for an ensemble without a name.
     pub(crate) stem: &'a str,
@@ -97,7 +97,7 @@ pub(crate) struct ImportFile<'a> {
     pub(crate) origin: Option<ImportOrigin>,
 }
 
-impl ImportFile<'_> {
+impl ImportSource<'_> {
     /// Returns the new text; the inner error is what is wrong with the old one.
     pub(crate) fn convert_text(
         &self,
@@ -105,13 +105,13 @@ impl ImportFile<'_> {
         surroundings: &CliEnvironment,
     ) -> Result<Result<ImportResult, Vec<Diagnostic>>, CliError> {
         let project = ImportFolders::for_file(self.file, self.output, surroundings);
-        let configurations = project.load_configurations(surroundings)?;
+        let configurations = project.load_llm_orc_configurations(surroundings)?;
         let beside = ImportContext {
             stem: self.stem,
             configurations: &configurations,
-            script: &|script| project.resolve_script(script),
+            script: &|script| project.resolve_script_for_new_file(script),
             script_text: &|script| {
-                let script_path = project.resolve_script(script)?;
+                let script_path = project.resolve_script_for_new_file(script)?;
                 read_source(&surroundings.project.relative_path(&project.new.join(script_path))).ok()
             },
             ensemble: &|name| {
@@ -120,13 +120,13 @@ impl ImportFile<'_> {
                     .resolve_ensemble_file_from(name, &project.new, &project.root)
                     .is_ok()
             },
-            schema: project.schema_file(),
+            schema: project.schema_file_name(),
         };
         Ok(import::import_ensemble(source, &beside, self.origin))
     }
 }
 
-pub(crate) fn chosen_origin(args: &ImportArgs) -> Option<ImportOrigin> {
+pub(crate) fn import_origin_option(args: &ImportArgs) -> Option<ImportOrigin> {
     args.from.map(|from| match from {
         ImportFrom::LlmOrc => ImportOrigin::LlmOrc,
         ImportFrom::Conductor => ImportOrigin::Conductor,
@@ -140,7 +140,7 @@ pub(crate) fn file_stem(path: &Path) -> String {
 }
 
 /// Prints the number of parts that were not converted, and returns the exit code.
-fn print_lost_parts(imported: &ImportResult, surroundings: &CliEnvironment) -> u8 {
+fn print_unconverted_parts(imported: &ImportResult, surroundings: &CliEnvironment) -> u8 {
     if imported.unconverted.is_empty() {
         return exit::SUCCESS;
     }
@@ -166,7 +166,11 @@ fn output_path(output: &Path, stem: &str, surroundings: &CliEnvironment) -> Path
 }
 
 /// Writes a new file, and the folders that lead to it.
-pub(crate) fn write_file(output: &Path, text: &str, surroundings: &CliEnvironment) -> Result<(), CliError> {
+pub(crate) fn write_file_with_folders(
+    output: &Path,
+    text: &str,
+    surroundings: &CliEnvironment,
+) -> Result<(), CliError> {
     let path = surroundings.project.folder.join(output);
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     folder
@@ -198,7 +202,7 @@ impl ImportFolders {
         } else {
             parent(Path::new(file))
         };
-        let llm_orc_project = from.ancestors().find(|folder| folder.join(LLM_ORC).is_dir());
+        let llm_orc_project = from.ancestors().find(|folder| folder.join(LLM_ORC_FOLDER).is_dir());
         let new = output.map_or_else(|| project_folder.clone(), parent);
         Self {
             old: llm_orc_project.unwrap_or(&from).to_owned(),
@@ -208,15 +212,15 @@ impl ImportFolders {
         }
     }
 
-    fn schema_file(&self) -> Option<&'static str> {
+    fn schema_file_name(&self) -> Option<&'static str> {
         self.has_schema.then_some("ensemble.schema.json")
     }
 
     /// Returns the configurations of llm-orc: of the project, its profiles, and of the user. Files that are not valid
     /// YAML are skipped.
-    fn load_configurations(&self, surroundings: &CliEnvironment) -> Result<Vec<YamlDocument>, CliError> {
-        let mut files = vec![self.old.join(LLM_ORC).join("config.yaml")];
-        let mut profiles: Vec<PathBuf> = std::fs::read_dir(self.old.join(LLM_ORC).join("profiles"))
+    fn load_llm_orc_configurations(&self, surroundings: &CliEnvironment) -> Result<Vec<YamlDocument>, CliError> {
+        let mut files = vec![self.old.join(LLM_ORC_FOLDER).join("config.yaml")];
+        let mut profiles: Vec<PathBuf> = std::fs::read_dir(self.old.join(LLM_ORC_FOLDER).join("profiles"))
             .into_iter()
             .flatten()
             .filter_map(|entry| Some(entry.ok()?.path()))
@@ -241,11 +245,11 @@ impl ImportFolders {
 
     /// Returns the path of a script for the new file: the place where llm-orc finds the script, relative to the folder
     /// of the new file.
-    fn resolve_script(&self, script: &str) -> Option<String> {
+    fn resolve_script_for_new_file(&self, script: &str) -> Option<String> {
         let script_path = Path::new(script);
-        let scripts = self.old.join(LLM_ORC).join("scripts");
+        let scripts = self.old.join(LLM_ORC_FOLDER).join("scripts");
         let mut places = vec![self.new.join(script_path)];
-        places.extend([&scripts, &self.old.join(LLM_ORC), &self.old].map(|folder| folder.join(script_path)));
+        places.extend([&scripts, &self.old.join(LLM_ORC_FOLDER), &self.old].map(|folder| folder.join(script_path)));
         if let Ok(path_in_scripts) = script_path.strip_prefix("scripts") {
             places.push(scripts.join(path_in_scripts));
         }
@@ -253,12 +257,12 @@ impl ImportFolders {
         if script_path.is_absolute() {
             return Some(script.to_owned());
         }
-        relative_path(&script_file, &self.new)
+        path_relative_to_folder(&script_file, &self.new)
     }
 }
 
 /// Returns the relative path from a folder to a file.
-fn relative_path(file: &Path, folder: &Path) -> Option<String> {
+fn path_relative_to_folder(file: &Path, folder: &Path) -> Option<String> {
     let common = folder.ancestors().find(|folder| file.starts_with(folder))?;
     let up = folder.strip_prefix(common).ok()?.components().count();
     let mut way = PathBuf::new();

@@ -17,7 +17,7 @@ use ensemble_scripts::regular_files::read_text;
 use ensemble_ui::NewEnsembleFile;
 
 /// The largest schema that is compared with the present one, in bytes.
-const LARGEST_SCHEMA: u64 = 16 << 20;
+const MAX_SCHEMA_BYTES: u64 = 16 << 20;
 
 /// `ensemble init`.
 #[derive(Debug, Args)]
@@ -59,15 +59,15 @@ pub(crate) enum StarterTemplate {
 /// The schema is stored beside the ensembles. So the line that names it stays valid when the folder is moved, and
 /// without a network.
 const SCHEMA_FILE: &str = "ensembles/ensemble.schema.json";
-const IGNORED: &str = "# The records of runs.\n.ensemble/runs/\n";
+const GITIGNORE_TEXT: &str = "# The records of runs.\n.ensemble/runs/\n";
 
 /// `ensemble init`.
-pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+pub(crate) fn create_starter_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if args.list_templates {
         surroundings.print_out(&render_templates());
         return Ok(exit::SUCCESS);
     }
-    let name = resolve_name(args, surroundings)?;
+    let name = choose_ensemble_name(args, surroundings)?;
     let folder = &surroundings.project.folder;
     let mut files = args.template.project_files(&name);
     files.push(args.template.test_file(&name));
@@ -82,13 +82,13 @@ pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> R
     let schema = folder.join(SCHEMA_FILE);
     if !schema.exists() {
         files.push((SCHEMA_FILE.to_owned(), ENSEMBLE_SCHEMA.to_owned()));
-    } else if read_text(&schema, LARGEST_SCHEMA).is_ok_and(|text| text != ENSEMBLE_SCHEMA) {
+    } else if read_text(&schema, MAX_SCHEMA_BYTES).is_ok_and(|text| text != ENSEMBLE_SCHEMA) {
         notes = format!(
             "\ndid not overwrite {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` updates the file\n"
         );
     }
-    if records_runs_here(surroundings) && !folder.join(".gitignore").exists() {
-        files.push((".gitignore".to_owned(), IGNORED.to_owned()));
+    if is_project_root_here(surroundings) && !folder.join(".gitignore").exists() {
+        files.push((".gitignore".to_owned(), GITIGNORE_TEXT.to_owned()));
     }
     let mut report = String::new();
     for (file, text) in &files {
@@ -96,7 +96,7 @@ pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> R
         report.push_str(&format!("wrote {file}\n"));
     }
     surroundings.print_out(&report);
-    let command = args.template.first_command();
+    let command = args.template.first_command_name();
     surroundings.print_err(&format!("{notes}\nnext: ensemble {command} {name}\n"));
     Ok(exit::SUCCESS)
 }
@@ -115,13 +115,13 @@ fn render_templates() -> String {
 }
 
 /// Returns whether the runs of the new ensemble are recorded in this folder, and not in one around it.
-fn records_runs_here(surroundings: &CliEnvironment) -> bool {
+fn is_project_root_here(surroundings: &CliEnvironment) -> bool {
     let folder = &surroundings.project.folder;
     let root = surroundings.project.project_root(folder);
     root == *folder || folder.canonicalize().is_ok_and(|folder| folder == root)
 }
 
-fn resolve_name(args: &InitArgs, surroundings: &CliEnvironment) -> Result<String, CliError> {
+fn choose_ensemble_name(args: &InitArgs, surroundings: &CliEnvironment) -> Result<String, CliError> {
     match args.name.as_deref().map(strip_yaml_ending) {
         Some(name) if is_ensemble_name(name) => Ok(name.to_owned()),
         Some(name) => {
@@ -131,7 +131,7 @@ fn resolve_name(args: &InitArgs, surroundings: &CliEnvironment) -> Result<String
                 help,
             ))
         }
-        None => Ok(name_for_folder(&surroundings.project.folder)),
+        None => Ok(ensemble_name_from_folder(&surroundings.project.folder)),
     }
 }
 
@@ -145,7 +145,7 @@ fn create_file(path: &Path, text: &str) -> Result<(), CliError> {
 
 /// Returns the files of the smallest ensemble with this name, for the page; the ensemble is the first one. `None`: it
 /// is not a name.
-pub(crate) fn smallest_ensemble(given: &str) -> Option<Vec<NewEnsembleFile>> {
+pub(crate) fn smallest_ensemble_files(given: &str) -> Option<Vec<NewEnsembleFile>> {
     let name = strip_yaml_ending(given);
     if !is_ensemble_name(name) {
         return None;
@@ -183,7 +183,7 @@ fn is_ensemble_name(name: &str) -> bool {
 }
 
 /// Returns the name of the folder, with every character that is not allowed in a name replaced by a dash.
-fn name_for_folder(folder: &Path) -> String {
+fn ensemble_name_from_folder(folder: &Path) -> String {
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let name: String = name
         .unwrap_or_default()

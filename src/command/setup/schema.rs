@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::output_form::DocumentFormat;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::loader::schema::{ENSEMBLE_SCHEMA, TEST_SCHEMA, config_schema};
 
@@ -23,8 +23,8 @@ pub(crate) struct SchemaArgs {
 }
 
 /// `ensemble schema`.
-pub(crate) fn schema(args: &SchemaArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let json = |text: &str| surroundings.print_as(OutputForm::Json, text);
+pub(crate) fn print_schema(args: &SchemaArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let json = |text: &str| surroundings.print_out_in_format(DocumentFormat::Json, text);
     match args {
         args if args.skill => surroundings.print_out(ensemble_mcp::skill::SKILL_MARKDOWN),
         args if args.tests => json(TEST_SCHEMA),

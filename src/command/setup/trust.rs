@@ -7,7 +7,7 @@ use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
-use crate::command::shared::untrusted_files::visible_path;
+use crate::command::shared::untrusted_files::escape_path;
 use clap::Args;
 use ensemble_core::operator::escape_hidden;
 use ensemble_project::review::{TrustReview, is_mcp_config, review_files};
@@ -31,16 +31,16 @@ pub(crate) struct TrustArgs {
 }
 
 /// `ensemble trust`.
-pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+pub(crate) fn review_and_trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if args.list {
-        return Ok(list_trusted(surroundings));
+        return Ok(print_trusted_files(surroundings));
     }
     if let Some(path) = &args.remove {
         return remove_trust(path, surroundings);
     }
-    let path = chosen_file(args.path.as_deref(), surroundings)?;
+    let path = resolve_file_to_trust(args.path.as_deref(), surroundings)?;
     let project = &surroundings.project;
-    let display_path = visible_path(&project.relative_path(&path));
+    let display_path = escape_path(&project.relative_path(&path));
     let reviews = review_files(&path, project)?;
     if reviews.is_empty() {
         surroundings.print_out(&format!(
@@ -49,7 +49,7 @@ pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Res
         return Ok(exit::SUCCESS);
     }
     surroundings.print_out(&render_reviews(&reviews, surroundings));
-    if reviews.iter().all(|review| review.is_trusted) && !project.trust.is_everything() {
+    if reviews.iter().all(|review| review.is_trusted) && !project.trust.trusts_everything() {
         surroundings.print_out("already trusted\n");
         return Ok(exit::SUCCESS);
     }
@@ -65,7 +65,7 @@ pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Res
 }
 
 /// Returns the file that is meant.
-fn chosen_file(given: Option<&str>, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
+fn resolve_file_to_trust(given: Option<&str>, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
     let project = &surroundings.project;
     let Some(path_argument) = given else {
         return project.project_config(&project.folder).ok_or_else(|| {
@@ -88,7 +88,7 @@ fn chosen_file(given: Option<&str>, surroundings: &CliEnvironment) -> Result<Pat
 fn render_reviews(reviews: &[TrustReview], surroundings: &CliEnvironment) -> String {
     let mut text = String::new();
     for review in reviews {
-        let path = visible_path(&surroundings.project.relative_path(&review.path));
+        let path = escape_path(&surroundings.project.relative_path(&review.path));
         text.push_str(&format!("{path} does this:\n"));
         review
             .lines
@@ -119,14 +119,14 @@ fn to_trusted(review: &TrustReview) -> Result<TrustedFile, CliError> {
     let path = review
         .path
         .to_str()
-        .ok_or_else(|| CliError::usage_error(format!("the path {} is not valid UTF-8", visible_path(&review.path))))?;
+        .ok_or_else(|| CliError::usage_error(format!("the path {} is not valid UTF-8", escape_path(&review.path))))?;
     Ok(TrustedFile {
         path: path.to_owned(),
         digest: review.digest.clone(),
     })
 }
 
-fn list_trusted(surroundings: &CliEnvironment) -> u8 {
+fn print_trusted_files(surroundings: &CliEnvironment) -> u8 {
     let trusted = surroundings.project.trust.list_trusted();
     let lines: String = trusted
         .iter()
@@ -148,13 +148,13 @@ fn remove_trust(path: &Path, surroundings: &CliEnvironment) -> Result<u8, CliErr
         removed.map_err(|error| CliError::Internal(format!("cannot change the list of trusted files: {error}")))?;
     if !removed {
         return Err(CliError::usage_error_with_help(
-            format!("{} is not trusted", visible_path(&path)),
+            format!("{} is not trusted", escape_path(&path)),
             "`ensemble trust --list` shows the trusted files",
         ));
     }
     surroundings.print_out(&format!(
         "{} is no longer trusted\n",
-        visible_path(&project.relative_path(&path))
+        escape_path(&project.relative_path(&path))
     ));
     Ok(exit::SUCCESS)
 }

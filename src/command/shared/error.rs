@@ -2,10 +2,10 @@
 
 use super::exit;
 use super::merge_help::merge_error_help;
-use crate::command::runs::short_names::shortest_prefixes;
+use crate::command::runs::short_names::shortest_unique_prefixes;
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;
-use ensemble_core::store::{ReadError, RunId, StoreError};
+use ensemble_core::store::{LogReadError, RunId, StoreError};
 use ensemble_project::ProjectError;
 use ensemble_remote::EngineClientError;
 use ensemble_reports::report::sanitized_writer::TrustedStyle;
@@ -13,7 +13,7 @@ use ensemble_reports::report::{diagnostics, format_count, indent_later_lines};
 use ensemble_runs::RunError;
 
 /// The word before an error.
-const BAD: TrustedStyle = TrustedStyle::new(anstyle::AnsiColor::Red.on_default().bold());
+const ERROR_STYLE: TrustedStyle = TrustedStyle::new(anstyle::AnsiColor::Red.on_default().bold());
 
 /// An error of a command.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub(crate) enum CliError {
         help: Option<String>,
     },
     /// The run layer returned an error.
-    #[error("{}", error_message(.0))]
+    #[error("{}", run_error_message(.0))]
     Run(#[from] RunError),
     /// A durable execution engine.
     #[error("{0}")]
@@ -49,8 +49,8 @@ impl From<StoreError> for CliError {
     }
 }
 
-impl From<ReadError> for CliError {
-    fn from(error: ReadError) -> Self {
+impl From<LogReadError> for CliError {
+    fn from(error: LogReadError) -> Self {
         Self::Run(error.into())
     }
 }
@@ -109,7 +109,10 @@ impl CliError {
             return diagnostics::render_diagnostics(findings, color);
         }
         let mut text = match color {
-            true => format!("{BAD}error{BAD:#}: {}\n", indent_later_lines(&self.to_string())),
+            true => format!(
+                "{ERROR_STYLE}error{ERROR_STYLE:#}: {}\n",
+                indent_later_lines(&self.to_string())
+            ),
             false => format!("error: {}\n", indent_later_lines(&self.to_string())),
         };
         if let Some(help) = self.help_text() {
@@ -129,7 +132,7 @@ impl CliError {
 }
 
 /// Returns the message; it names the option of the command line that causes the error.
-fn error_message(error: &RunError) -> String {
+fn run_error_message(error: &RunError) -> String {
     match error {
         RunError::NoTool { tool, is_denied, .. } => {
             let option = if *is_denied { "--deny-tool" } else { "--allow-tool" };
@@ -138,13 +141,13 @@ fn error_message(error: &RunError) -> String {
         RunError::Model { given, reason } => format!("--model {given}: {reason}"),
         RunError::Cache { folder, source, .. } => format!("--cache {}: {source}", folder.display()),
         RunError::NoAgent(name) => format!("--live {name}: there is no agent `{name}`"),
-        RunError::Store(StoreError::Ambiguous { id, candidates }) => ambiguous_message(id, candidates),
+        RunError::Store(StoreError::Ambiguous { id, candidates }) => ambiguous_run_message(id, candidates),
         other => other.to_string(),
     }
 }
 
 /// Returns the latest runs that the text names, and the number of the others.
-fn ambiguous_message(given: &str, candidates: &[RunId]) -> String {
+fn ambiguous_run_message(given: &str, candidates: &[RunId]) -> String {
     const MOST: usize = 8;
     let latest: Vec<&str> = candidates.iter().rev().take(MOST).map(RunId::as_str).collect();
     let earlier = match candidates.len() - latest.len() {
@@ -250,7 +253,7 @@ fn store_error_help(error: &StoreError) -> Option<String> {
     Some(match error {
         StoreError::Unknown { .. } | StoreError::InvalidId(_) => "`ensemble runs list` shows all runs".to_owned(),
         StoreError::Ambiguous { candidates, .. } => {
-            let short = shortest_prefixes(candidates).pop().unwrap_or_default();
+            let short = shortest_unique_prefixes(candidates).pop().unwrap_or_default();
             format!("`{short}` selects the latest of these runs; `ensemble runs list` shows all runs")
         }
         StoreError::Empty { .. } => "`ensemble run FILE` creates a run".to_owned(),

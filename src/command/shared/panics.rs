@@ -7,7 +7,7 @@ use crate::terminal::streams::ColorChoice;
 use crate::terminal::streams::StandardStreams;
 
 /// Makes panics print their message as all other messages are printed. `RUST_BACKTRACE` works as always.
-pub(crate) fn sanitize_panics() {
+pub(crate) fn install_sanitizing_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
         let trace = match trace.status() {

@@ -7,7 +7,7 @@ use ensemble_process::confine::run_sandbox_helper;
 const COMMAND: &str = "__sandbox";
 
 /// Returns the command that starts a helper: this program with the internal command.
-pub(crate) fn helper_command() -> Option<ProgramInvocation> {
+pub(crate) fn sandbox_helper_command() -> Option<ProgramInvocation> {
     let program = std::env::current_exe().ok()?;
     Some(ProgramInvocation {
         program,
@@ -16,8 +16,8 @@ pub(crate) fn helper_command() -> Option<ProgramInvocation> {
 }
 
 /// Acts as the helper and returns its exit code, if this process was started as one.
-pub(crate) fn run_as_helper() -> Option<u8> {
+pub(crate) fn run_if_sandbox_helper() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     let is_called = arguments.next().is_some_and(|first| first == COMMAND);
-    is_called.then(|| helper_command().map(|own| run_sandbox_helper(&own, arguments)))?
+    is_called.then(|| sandbox_helper_command().map(|own| run_sandbox_helper(&own, arguments)))?
 }

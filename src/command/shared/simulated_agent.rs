@@ -7,7 +7,7 @@ use ensemble_process::ProgramInvocation;
 const COMMAND: &str = "__acp";
 
 /// Returns the command that starts the agent.
-pub(crate) fn agent_command() -> Option<ProgramInvocation> {
+pub(crate) fn simulated_agent_command() -> Option<ProgramInvocation> {
     let program = std::env::current_exe().ok()?;
     Some(ProgramInvocation {
         program,
@@ -16,12 +16,12 @@ pub(crate) fn agent_command() -> Option<ProgramInvocation> {
 }
 
 /// Returns whether this process was started as the agent.
-pub(crate) fn is_started_as_agent() -> bool {
+pub(crate) fn is_started_as_simulated_agent() -> bool {
     std::env::args_os().skip(1).eq([COMMAND])
 }
 
 /// Serves the run that has started this process.
-pub(crate) fn serve_parent_run() {
+pub(crate) fn serve_as_simulated_agent() {
     let config = std::env::var(SIMULATED_CONFIG).unwrap_or_default();
     serve_simulated_agent(std::io::BufReader::new(std::io::stdin()), std::io::stdout(), &config);
 }

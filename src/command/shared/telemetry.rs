@@ -11,18 +11,18 @@ use ensemble_core::store::RunId;
 use ensemble_core::trace::TraceParent;
 use ensemble_runs::{RunHost, RunTracer};
 use ensemble_telemetry::{
-    BuildHttpClient, LiveTelemetry, SpanExporter, TelemetryResource, TelemetrySettings, TelemetrySettingsError,
+    HttpClientBuilder, LiveTelemetry, SpanExporter, TelemetryResource, TelemetrySettings, TelemetrySettingsError,
 };
 
 /// The variable that does what `--otlp` does, for CI.
-const OTLP: &str = "ENSEMBLE_OTLP";
+const OTLP_VARIABLE: &str = "ENSEMBLE_OTLP";
 
 /// The telemetry of the program: none until a command turns it on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct CliTelemetry(Arc<OnceLock<Option<Arc<StartedTelemetry>>>>);
+pub(crate) struct CliTelemetry(Arc<OnceLock<Option<Arc<RunningTelemetry>>>>);
 
 #[derive(Debug)]
-struct StartedTelemetry {
+struct RunningTelemetry {
     live: LiveTelemetry,
     secrets: Vec<String>,
     /// Where the spans go, without secrets.
@@ -33,8 +33,8 @@ impl CliTelemetry {
     /// Turns it on, if these options or the environment say so.
     pub(crate) fn start_if_wanted(&self, args: &TelemetryArgs, warn: impl FnOnce(&str)) -> Option<Arc<dyn RunTracer>> {
         let started = self.0.get_or_init(|| {
-            let is_wanted = args.otlp || read_variable(OTLP).is_some_and(|value| value == "1");
-            let started = is_wanted.then(|| start_export(args.otlp_content))?;
+            let is_wanted = args.otlp || non_empty_variable(OTLP_VARIABLE).is_some_and(|value| value == "1");
+            let started = is_wanted.then(|| start_span_export(args.otlp_content))?;
             match started {
                 Ok(started) => Some(Arc::new(started)),
                 Err(TelemetrySettingsError::Disabled) => None,
@@ -69,33 +69,33 @@ impl CliTelemetry {
 }
 
 /// Returns the resource of spans, as the environment names it.
-pub(crate) fn telemetry_resource() -> TelemetryResource {
-    TelemetryResource::from_variables(read_variable)
+pub(crate) fn telemetry_resource_from_environment() -> TelemetryResource {
+    TelemetryResource::from_otel_variables(non_empty_variable)
 }
 
-fn start_export(with_content: bool) -> Result<StartedTelemetry, TelemetrySettingsError> {
-    let settings = TelemetrySettings::from_variables(read_variable)?;
-    let client: BuildHttpClient = Box::new(|| {
+fn start_span_export(with_content: bool) -> Result<RunningTelemetry, TelemetrySettingsError> {
+    let settings = TelemetrySettings::from_variables(non_empty_variable)?;
+    let client: HttpClientBuilder = Box::new(|| {
         let network = RunHost::from_system().model_network();
         Box::pin(async move { network.get_or_build_client().await.cloned() })
     });
-    let exporter = SpanExporter::start_thread(&settings, client)
+    let exporter = SpanExporter::spawn_exporter_thread(&settings, client)
         .map_err(|error| TelemetrySettingsError::Invalid(error.to_string()))?;
-    let parent = read_variable("TRACEPARENT");
-    let parent = parent.and_then(|parent| TraceParent::parse(&parent, read_variable("TRACESTATE").as_deref()));
-    Ok(StartedTelemetry {
+    let parent = non_empty_variable("TRACEPARENT");
+    let parent = parent.and_then(|parent| TraceParent::parse(&parent, non_empty_variable("TRACESTATE").as_deref()));
+    Ok(RunningTelemetry {
         live: LiveTelemetry::new(exporter, settings.sampler, parent, with_content),
         secrets: settings.endpoint.header_values(),
         endpoint: settings.endpoint.url_without_secrets(),
     })
 }
 
-fn read_variable(name: &str) -> Option<String> {
+fn non_empty_variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok()?;
     Some(value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-impl RunTracer for StartedTelemetry {
+impl RunTracer for RunningTelemetry {
     fn parent_span(&self) -> Option<TraceParent> {
         self.live.parent.clone()
     }

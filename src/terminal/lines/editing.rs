@@ -20,14 +20,14 @@ use rustyline::history::MemHistory;
 use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
 
-use super::{LinePrompt, read_plain_line};
+use super::{LineRequest, read_unedited_line};
 use crate::terminal::streams::StandardStreams;
 
 /// Text that a terminal inserts from the clipboard is no longer marked; the line ends.
-const PASTE_IS_NOT_MARKED: &str = "\x1b[?2004l\n";
+const PASTE_MARKS_OFF: &str = "\x1b[?2004l\n";
 
 /// Text that a terminal inserts from the clipboard is marked, so that its line breaks do not end the line.
-const PASTE_IS_MARKED: &str = "\x1b[?2004h";
+const PASTE_MARKS_ON: &str = "\x1b[?2004h";
 
 /// Reads lines that can be edited.
 pub(crate) struct LineEditor {
@@ -51,7 +51,7 @@ pub(crate) struct TerminalMode {
 }
 
 /// Gives the terminal back when the question is withdrawn.
-pub(crate) struct LineWaitGuard<'a>(&'a TerminalMode);
+pub(crate) struct LineModeGuard<'a>(&'a TerminalMode);
 
 /// Knows whether the line contains anything.
 struct EmptyLineObserver {
@@ -60,7 +60,7 @@ struct EmptyLineObserver {
 
 impl LineEditor {
     /// Returns the editor and the mode of the terminal; `None` if lines cannot be edited there.
-    pub(crate) fn open_terminal(streams: StandardStreams) -> Option<(Self, TerminalMode)> {
+    pub(crate) fn for_terminal(streams: StandardStreams) -> Option<(Self, TerminalMode)> {
         let is_simple =
             |term: &std::ffi::OsStr| term.is_empty() || ["dumb", "cons25", "emacs"].iter().any(|it| term == *it);
         if std::env::var_os("TERM").is_none_or(|term| is_simple(&term)) {
@@ -89,7 +89,7 @@ impl LineEditor {
     }
 
     /// Forgets what was typed after the end of the last line. The editor has no other way to forget it.
-    fn forget_rest(&mut self) {
+    fn discard_typed_rest(&mut self) {
         if let Some(mut editor) = create_editor(&self.config, &self.mode) {
             for line in &self.remembered_lines {
                 let _ = editor.add_history_entry(line);
@@ -99,9 +99,9 @@ impl LineEditor {
     }
 
     /// Returns the next line; `None` at the end of the input.
-    pub(crate) fn read_line(&mut self, prompt: LinePrompt, streams: StandardStreams) -> Option<String> {
+    pub(crate) fn read_line(&mut self, prompt: LineRequest, streams: StandardStreams) -> Option<String> {
         if self.mode.forgets_rest.swap(false, Ordering::AcqRel) {
-            self.forget_rest();
+            self.discard_typed_rest();
         }
         loop {
             self.mode.is_line_empty.store(true, Ordering::Release);
@@ -118,7 +118,7 @@ impl LineEditor {
                 Err(ReadlineError::Interrupted) => {
                     // What Ctrl-C does in other programs: the terminal tells all processes in the foreground.
                     let _ = kill_current_process_group(Signal::INT);
-                    return read_plain_line(LinePrompt { text: "", ..prompt }, streams, false);
+                    return read_unedited_line(LineRequest { text: "", ..prompt }, streams, false);
                 }
                 Err(_) => return None,
             }
@@ -142,24 +142,24 @@ impl TerminalMode {
     }
 
     /// Has the reading thread forget what it has read from the terminal, before it reads the next line.
-    pub(crate) fn forget_rest(&self) {
+    pub(crate) fn request_discard(&self) {
         self.forgets_rest.store(true, Ordering::Release);
     }
 
     /// For as long as a line is awaited. `again`: the prompt of the question that takes over an abandoned line.
-    pub(crate) fn wait_guard(&self, again: Option<LinePrompt>) -> LineWaitGuard<'_> {
+    pub(crate) fn enter_line_wait(&self, again: Option<LineRequest>) -> LineModeGuard<'_> {
         if let Some(prompt) = again {
             let inside = self.line_mode.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(inside) = inside {
-                self.set_mode(&inside, PASTE_IS_MARKED);
-                self.streams.write_err_code(prompt.text);
+                self.switch_mode(&inside, PASTE_MARKS_ON);
+                self.streams.write_terminal_code(prompt.text);
             }
         }
-        LineWaitGuard(self)
+        LineModeGuard(self)
     }
 
     /// Ends the mode of a line, if the terminal is in it.
-    pub(crate) fn leave_line_mode(&self) {
+    pub(crate) fn restore_normal_mode(&self) {
         let Ok(now) = tcgetattr(std::io::stdin()) else {
             return;
         };
@@ -167,18 +167,18 @@ impl TerminalMode {
             return;
         }
         *self.line_mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-        self.set_mode(&self.normal_mode, PASTE_IS_NOT_MARKED);
+        self.switch_mode(&self.normal_mode, PASTE_MARKS_OFF);
     }
 
-    fn set_mode(&self, mode: &Termios, code: &'static str) {
+    fn switch_mode(&self, mode: &Termios, code: &'static str) {
         let _ = tcsetattr(std::io::stdin().as_fd(), OptionalActions::Drain, mode);
-        self.streams.write_err_code(code);
+        self.streams.write_terminal_code(code);
     }
 }
 
-impl Drop for LineWaitGuard<'_> {
+impl Drop for LineModeGuard<'_> {
     fn drop(&mut self) {
-        self.0.leave_line_mode();
+        self.0.restore_normal_mode();
     }
 }
 

@@ -60,7 +60,7 @@ impl AttachmentTemplates {
                 files.push(AttachmentSource::resolve(path, places, false));
                 continue;
             };
-            let value = template_worker::render_value(template, scope)
+            let value = template_worker::render_value_async(template, scope)
                 .await
                 .map_err(|error| format!("attachments[{at}]: {error}"))?;
             for path in parse_paths(&value).ok_or_else(|| format!("attachments[{at}]: {value} is not a path"))? {
@@ -154,7 +154,7 @@ pub(super) fn read_attachments(files: &[AttachmentSource]) -> Result<Vec<Attachm
 fn read_with_limit(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let mut bytes = Vec::new();
-    let file = regular_files::open_regular(path).map_err(failed)?;
+    let file = regular_files::open_regular_file(path).map_err(failed)?;
     file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 > most {
         true => Err(format!(

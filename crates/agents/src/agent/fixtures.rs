@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::{AttemptLedger, BoxFuture, ExecutionInput};
-use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::runner::ExecutionRecorder;
 use ensemble_language::data::{JsonMap, RemainingBudget, RunContext};
 use ensemble_language::ensemble::{
     Agent, AgentKind, ConversationSpec, Dependency, DependencyPosition, OnError, RequiredResult, RetryPolicy, WaitFor,
@@ -80,7 +80,7 @@ impl ModelProvider for Prepared {
 /// Returns the first attempt of that execution, with an input and nothing else.
 pub(super) fn execution(agent_name: &str, execution: u32) -> ExecutionInput {
     ExecutionInput {
-        origin: ensemble_core::request::RequestOrigin::default().with_agent(agent_name.into(), 0, execution),
+        origin: ensemble_core::request::RequestOrigin::default().append_agent(agent_name.into(), 0, execution),
         run_id: "run".into(),
         agent_name: agent_name.into(),
         execution,
@@ -109,6 +109,6 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> ExecutionInput {
         stopwatch: ensemble_core::stopwatch::Stopwatch::default(),
         part: None,
         parts: None,
-        records: ExecutionRecords::default(),
+        records: ExecutionRecorder::default(),
     }
 }

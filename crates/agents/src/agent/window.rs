@@ -21,8 +21,10 @@ use self::tokens::TokenCounter;
 use super::BoxFuture;
 use super::build_error::RunnerBuildError;
 use super::chat::{MessageSelector, UnsentIterations, WindowError, WindowInput, WindowOutput};
-use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
-use ensemble_core::thread::{Message, Role, TextTokenizer, Thread, ThreadIteration};
+use ensemble_core::thread::window::{
+    ThreadSize, TrimInput, TrimRules, TurnRetention, WindowLimits, select_messages_to_send,
+};
+use ensemble_core::thread::{Message, MessageRole, TextTokenizer, Thread, ThreadIteration};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, ModelProfile, WindowStrategy};
 use ensemble_language::profiles::ProfileError;
 use ensemble_models::{Model, ScriptLoader, describe_script_failure};
@@ -117,11 +119,11 @@ impl AgentWindow {
                 keeps_system: window.preserve_system_message,
                 min_recent_turns: turns(window.min_recent_turns),
                 keep: match window.strategy {
-                    WindowStrategy::MiddleOut => RetentionPolicy::BothEnds,
-                    WindowStrategy::RecentTurnsOnly(count) if always => RetentionPolicy::Always(turns(count)),
-                    WindowStrategy::RecentTurnsOnly(count) => RetentionPolicy::AtMost(turns(count)),
+                    WindowStrategy::MiddleOut => TurnRetention::BothEnds,
+                    WindowStrategy::RecentTurnsOnly(count) if always => TurnRetention::Always(turns(count)),
+                    WindowStrategy::RecentTurnsOnly(count) => TurnRetention::AtMost(turns(count)),
                     WindowStrategy::OldestFirst | WindowStrategy::Custom(_) | WindowStrategy::Summarize(_) => {
-                        RetentionPolicy::Latest
+                        TurnRetention::Latest
                     }
                 },
                 in_place: ThreadSize::default(),
@@ -187,7 +189,7 @@ impl AgentWindow {
 
     /// Drops the oldest messages by the rules, and builds the output.
     fn select_by_rules(&self, measured: MeasuredInput<'_>) -> WindowOutput {
-        let cut = trim_thread(&self.rules, &measured.to_thread());
+        let cut = select_messages_to_send(&self.rules, &measured.to_thread());
         let dropped = self.dropped_note(&measured, &cut.dropped, !cut.system);
         let mut at = 0..;
         let mut messages = measured.sending.messages;
@@ -317,13 +319,13 @@ impl MessageSelector for AgentWindow {
 impl AgentWindow {
     /// Counts the oldest iterations that the rules drop from every request. Returns `None` if older messages can still be sent.
     fn count_unsent_iterations(&self, thread: &Thread) -> Option<usize> {
-        let is_latest = matches!(self.how, SelectionMethod::Rules) && self.rules.keep != RetentionPolicy::BothEnds;
+        let is_latest = matches!(self.how, SelectionMethod::Rules) && self.rules.keep != TurnRetention::BothEnds;
         // Instructions that can be left out are left out before the oldest turn.
         if !is_latest || !self.rules.keeps_system {
             return None;
         }
         let max_turns = match self.rules.keep {
-            RetentionPolicy::Always(count) => Some(count.max(self.rules.min_recent_turns)),
+            TurnRetention::Always(count) => Some(count.max(self.rules.min_recent_turns)),
             _ => None,
         };
         let limits = self.rules.limits;
@@ -360,13 +362,13 @@ impl AgentWindow {
 /// Returns whether the iteration at this index starts with a user message.
 fn is_turn_start(iterations: &[ThreadIteration], at: usize) -> bool {
     let first = iterations.get(at).and_then(|iteration| iteration.messages.first());
-    first.is_some_and(|first| first.role == Role::User)
+    first.is_some_and(|first| first.role == MessageRole::User)
 }
 
 impl MeasuredInput<'_> {
     /// Wraps the messages and their token counts for trimming.
-    fn to_thread(&self) -> ThreadToTrim<'_> {
-        ThreadToTrim {
+    fn to_thread(&self) -> TrimInput<'_> {
+        TrimInput {
             system: self.system,
             messages: &self.sending.messages,
             tokens: &self.tokens,
@@ -377,7 +379,7 @@ impl MeasuredInput<'_> {
     /// Returns the size of the system prompt if the rules always keep it, otherwise an empty size.
     fn kept_system_size(&self, rules: &TrimRules) -> ThreadSize {
         match rules.keeps_system {
-            true => self.to_thread().system_size(),
+            true => self.to_thread().system_prompt_size(),
             false => ThreadSize::default(),
         }
     }
@@ -385,7 +387,7 @@ impl MeasuredInput<'_> {
     /// Returns the size of the system prompt and all messages.
     fn total_size(&self) -> ThreadSize {
         let thread = self.to_thread();
-        thread.system_size() + thread.sum_sizes(0..self.tokens.len())
+        thread.system_prompt_size() + thread.sum_sizes(0..self.tokens.len())
     }
 }
 
@@ -415,5 +417,5 @@ fn format_limits(limits: WindowLimits) -> String {
 
 /// Creates the user message that contains the summary.
 fn summary_message(text: String) -> Message {
-    Message::new(ensemble_core::thread::Role::User, text)
+    Message::new(ensemble_core::thread::MessageRole::User, text)
 }

@@ -6,7 +6,7 @@ use crate::judge::UnmetExpectation;
 use crate::missing_parts::{MissingPart, MissingStub};
 
 /// Returns the failure of a case for something that is not prepared.
-pub(super) fn missing_stub_failure(at: usize, missing: &MissingStub) -> UnmetExpectation {
+pub(super) fn describe_missing_stub(at: usize, missing: &MissingStub) -> UnmetExpectation {
     let MissingStub {
         agent,
         execution,

@@ -17,7 +17,7 @@ use super::end::ExecutionEnd;
 use super::enforced_sandbox::EnforcedSandbox;
 use super::exchange::{RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
 use super::interruption::RunInterruption;
-use super::part::PartEnded;
+use super::part::PartAttemptEnded;
 use super::permission::PermissionDecided;
 use super::question::InputRequested;
 use super::reason::SkippedAgent;
@@ -69,7 +69,7 @@ pub enum Event {
     /// An attempt failed, and another attempt follows.
     AttemptFailed(AttemptFailed),
     /// An attempt of a part of an execution ended.
-    PartEnded(Box<PartEnded>),
+    PartEnded(Box<PartAttemptEnded>),
     /// An execution ended.
     ExecutionFinished(ExecutionFinished),
     /// An agent asks a question, and the question is not answered yet.
@@ -137,7 +137,7 @@ pub struct RunStarted {
 
 impl RunStarted {
     /// The value in `responders` of an agent for which a generator of the program answered. No profile has this name.
-    pub const GENERATOR: &str = "(generator)";
+    pub const GENERATOR_RESPONDER: &str = "(generator)";
 }
 
 /// The point at which a fork starts in another run.
@@ -207,12 +207,12 @@ pub struct TurnStarted {
     pub waiting: Vec<SkippedAgent>,
     /// What the conditions of this decision read in vain, each read once in a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<ReadWarning>,
+    pub warnings: Vec<ExpressionReadWarning>,
 }
 
 /// A condition or an expression read a key that is missing, or compared values that are never equal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadWarning {
+pub struct ExpressionReadWarning {
     /// The condition or the expression: `critic.dependencies[0]`, `result.summary`.
     pub at: Arc<str>,
     /// The read in the user's text: `output.aproved`.
@@ -224,7 +224,7 @@ pub struct ReadWarning {
     pub message: String,
 }
 
-impl ReadWarning {
+impl ExpressionReadWarning {
     /// Returns the warning about a note of the expression at this position. `dependency`: the agent whose output is
     /// `output`.
     pub fn from_note(at: &Arc<str>, note: EvaluationNote, dependency: Option<&str>) -> Self {
@@ -416,7 +416,7 @@ pub type RequestsByTarget = IndexMap<Arc<str>, Vec<Arc<AgentRequest>>>;
 
 impl ForkedFrom {
     /// Returns the relation to the other run as the label of a report, and the other run with its turn.
-    pub fn describe(&self) -> (&'static str, String) {
+    pub fn describe_origin(&self) -> (&'static str, String) {
         match &self.merged_with {
             Some(second) => (
                 "merged from",

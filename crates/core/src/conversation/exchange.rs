@@ -87,14 +87,14 @@ pub struct CallDecision {
 
 impl CallDecision {
     /// Returns whether the decision is about the call with this digest.
-    pub fn is_about(&self, digest: &RequestDigest) -> bool {
+    pub fn applies_to_call(&self, digest: &RequestDigest) -> bool {
         self.digest.as_ref().is_none_or(|decided| decided == digest)
     }
 }
 
 impl RecordedExchange {
     /// Returns what the records of attempts that were cut short have used.
-    pub fn recorded_usage(&self) -> ModelUsage {
+    pub fn usage_of_all_attempts(&self) -> ModelUsage {
         self.lost_usage + self.usage
     }
 }
@@ -110,13 +110,14 @@ impl RecordedExchanges {
     }
 
     /// Returns the recorded exchange of the part, or of the whole execution, inside these calls.
-    pub fn get(&self, part: Option<&Arc<str>>, inside: &[Arc<str>]) -> Option<&RecordedExchange> {
+    pub fn get_exchange(&self, part: Option<&Arc<str>>, inside: &[Arc<str>]) -> Option<&RecordedExchange> {
         self.0.get(&(part.cloned(), inside.to_vec()))
     }
 
     /// Returns the iterations of the execution itself.
     pub fn own_iterations(&self) -> &[ThreadIteration] {
-        self.get(None, &[]).map_or(&[], |exchange| &exchange.iterations)
+        self.get_exchange(None, &[])
+            .map_or(&[], |exchange| &exchange.iterations)
     }
 
     /// Returns all exchanges, each with its part and the calls that contain it.
@@ -178,7 +179,7 @@ impl RecordedExchanges {
     }
 
     /// Removes what was recorded of a part, or of the whole execution, and returns its iterations.
-    pub fn take_iterations(&mut self, part: Option<&Arc<str>>) -> Vec<ThreadIteration> {
+    pub fn remove_exchanges(&mut self, part: Option<&Arc<str>>) -> Vec<ThreadIteration> {
         if self.0.is_empty() {
             return Vec::new();
         }
@@ -193,8 +194,8 @@ impl RecordedExchanges {
     }
 
     /// Takes what the records so far have used; it counts once.
-    pub fn take_usage(&mut self) -> Option<ModelUsage> {
-        let used = self.usage();
+    pub fn take_uncounted_usage(&mut self) -> Option<ModelUsage> {
+        let used = self.uncounted_usage();
         for exchange in self.0.values_mut() {
             exchange.lost_usage = exchange.lost_usage + std::mem::take(&mut exchange.usage);
         }
@@ -202,7 +203,7 @@ impl RecordedExchanges {
     }
 
     /// Returns the usage that the records contain so far.
-    pub fn usage(&self) -> Option<ModelUsage> {
+    pub fn uncounted_usage(&self) -> Option<ModelUsage> {
         let used = self.0.iter().map(|((_, inside), exchange)| match inside.is_empty() {
             true => exchange.usage,
             false => exchange.usage.as_tool_usage(),

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::compact_output::CompactOutput;
-use super::failed_work::WorkCounts;
+use super::failed_work::FailureCounts;
 use crate::request::AnswerRecord;
 use crate::thread::StopReason;
 use ensemble_language::condition::ConditionHistory;
@@ -33,9 +33,9 @@ pub struct HistoryEntry {
     /// The failure; `None` after a success.
     pub failure: Option<ExecutionFailure>,
     /// The parts of the execution.
-    pub parts: WorkCounts,
+    pub parts: FailureCounts,
     /// The tool calls of the model of the agent.
-    pub tool_calls: WorkCounts,
+    pub tool_calls: FailureCounts,
     /// The number of the last attempt.
     pub attempt: u32,
     /// The usage of all attempts: tokens and cost.
@@ -52,15 +52,15 @@ pub struct HistoryEntry {
 
 /// All executions so far, the oldest first.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HistoryList(pub Vec<HistoryEntry>);
+pub(super) struct HistoryEntries(pub Vec<HistoryEntry>);
 
-impl ConditionHistory for HistoryList {
+impl ConditionHistory for HistoryEntries {
     fn len(&self) -> usize {
         self.0.len()
     }
 
     fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>> {
-        self.0.get(at)?.find_field(name)
+        self.0.get(at)?.find_field_value(name)
     }
 }
 
@@ -92,7 +92,7 @@ impl HistoryEntry {
             .map(|ExecutionFailure { error, .. }| error.as_str())
     }
 
-    fn find_field(&self, name: &str) -> Option<Arc<Value>> {
+    fn find_field_value(&self, name: &str) -> Option<Arc<Value>> {
         let value = match name {
             "output_data" => return Some(self.output_data()),
             "turn_number" => json!(self.turn_number),

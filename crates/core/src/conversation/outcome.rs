@@ -66,7 +66,7 @@ impl CompletionReason {
 
     /// Returns whether the result lists the agents that their own limits kept from running. The other outcomes leave a
     /// turn open, or no readiness is known.
-    pub fn lists_exhausted(self) -> bool {
+    pub fn lists_exhausted_agents(self) -> bool {
         matches!(self, Self::Completed | Self::Unsuccessful | Self::AgentFailed) || self.is_limit()
     }
 

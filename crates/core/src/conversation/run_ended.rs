@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::CompletionReason;
-use super::exhausted::{ExhaustedAgent, describe_exhausted};
+use super::exhausted::{ExhaustedAgent, describe_exhausted_agents};
 use ensemble_language::condition::ConditionRead;
 
 /// The conversation has ended.
@@ -47,7 +47,7 @@ impl RunEnded {
 
     /// Returns the end as a caller reports it that accepts no success with exhausted agents: `--fail-on-limit`. The outcome
     /// stays. `None`: the end is no such success.
-    pub fn refuse_exhausted(&self) -> Option<Self> {
+    pub fn to_exhausted_failure(&self) -> Option<Self> {
         let is_refused = self.is_success() && !self.exhausted.is_empty();
         is_refused.then(|| Self {
             success: Some(false),
@@ -61,7 +61,7 @@ impl RunEnded {
     }
 
     /// Returns whether a limit of the conversation cut the run off, so that it is a failure.
-    pub fn is_cut_off(&self) -> bool {
+    pub fn is_limit_failure(&self) -> bool {
         self.completion_reason.is_limit() && !self.is_success()
     }
 
@@ -76,7 +76,7 @@ impl RunEnded {
             _ => "; ",
         };
         let before = self.detail.unwrap_or_else(|| self.completion_reason.to_string());
-        let detail = format!("{before}{separator}{}", describe_exhausted(&self.exhausted));
+        let detail = format!("{before}{separator}{}", describe_exhausted_agents(&self.exhausted));
         Self {
             detail: Some(detail),
             ..self
@@ -84,9 +84,9 @@ impl RunEnded {
     }
 
     /// Returns the outcome and its details, as every summary shows them; the position is where the outcome ends.
-    pub fn to_sentence(&self) -> (String, usize) {
+    pub fn to_outcome_sentence(&self) -> (String, usize) {
         let reason = self.completion_reason.as_str();
-        let outcome = match self.is_cut_off() {
+        let outcome = match self.is_limit_failure() {
             true => format!("cut off by {reason}"),
             false => reason.to_owned(),
         };
@@ -102,14 +102,14 @@ impl RunEnded {
     }
 
     /// Returns the sentence without the error of the failed agent, for a reader who has seen the error.
-    pub fn to_sentence_below_failure(&self) -> (String, usize) {
-        let (mut sentence, outcome_end) = self.to_sentence();
+    pub fn to_sentence_without_error(&self) -> (String, usize) {
+        let (mut sentence, outcome_end) = self.to_outcome_sentence();
         let failed = self.failed.as_ref().map(|failed| format!(": {} failed", failed.agent));
         let details = failed.filter(|failed| sentence[outcome_end..].starts_with(&format!("{failed}: ")));
         if let Some(details) = details {
             sentence.truncate(outcome_end + details.len());
             if !self.exhausted.is_empty() {
-                sentence.push_str(&format!("; {}", describe_exhausted(&self.exhausted)));
+                sentence.push_str(&format!("; {}", describe_exhausted_agents(&self.exhausted)));
             }
         }
         (sentence, outcome_end)

@@ -82,7 +82,7 @@ impl ExecutionSlot {
     }
 
     /// Returns whether anything of an execution that has not ended is kept.
-    pub(crate) fn has_progress(&self) -> bool {
+    pub(crate) fn has_kept_work(&self) -> bool {
         !self.parts.ended_parts.is_empty() || !self.exchanges.own_iterations().is_empty()
     }
 

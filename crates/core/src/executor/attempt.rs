@@ -7,7 +7,7 @@ use crate::conversation::{
     ConversationState, ExecutionEnd, ExecutionFinished, ExecutionProgress, ExecutionSlot, InputRequested,
 };
 use crate::request::PendingRequest;
-use crate::runner::{AttemptLedger, AttemptResult, ExecutionInput, ExecutionRecords, LedgerEntries};
+use crate::runner::{AttemptLedger, AttemptResult, ExecutionInput, ExecutionRecorder, LedgerEntries};
 use crate::stopwatch::Stopwatch;
 use ensemble_language::data::{ModelUsage, OperatorQuestion, RemainingBudget};
 use ensemble_language::ensemble::AgentKind;
@@ -18,7 +18,7 @@ const RECENT_AGENTS: usize = 3;
 
 /// Returns the executions that have not ended: first the requested ones by priority, then the others in declaration
 /// order.
-pub fn queue_executions(state: &ConversationState) -> VecDeque<AgentId> {
+pub fn list_pending_executions(state: &ConversationState) -> VecDeque<AgentId> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let mut pending: Vec<&ExecutionSlot> = slots
         .filter(|slot| matches!(slot.progress, ExecutionProgress::Pending))
@@ -30,14 +30,14 @@ pub fn queue_executions(state: &ConversationState) -> VecDeque<AgentId> {
     pending.into_iter().map(|slot| slot.agent).collect()
 }
 
-pub(super) fn find_slot(state: &ConversationState, agent: AgentId) -> Option<&ExecutionSlot> {
+pub(super) fn find_execution_slot(state: &ConversationState, agent: AgentId) -> Option<&ExecutionSlot> {
     let slots = &state.open_turn()?.slots;
     let at = slots.binary_search_by_key(&agent, |slot| slot.agent).ok()?;
     Some(&slots[at])
 }
 
 /// Returns the data for the next attempt of the agent, whose time this stopwatch measures.
-pub fn build_execution(
+pub fn build_attempt_input(
     plan: &Plan,
     state: &ConversationState,
     slot: &ExecutionSlot,
@@ -49,7 +49,7 @@ pub fn build_execution(
     let caller = started.map(|started| started.caller.clone()).unwrap_or_default();
     ExecutionInput {
         run_id: started.map_or_else(|| "".into(), |started| started.run_id.clone()),
-        origin: caller.with_agent(agent.name.clone(), slot.agent.index(), slot.start.execution),
+        origin: caller.append_agent(agent.name.clone(), slot.agent.index(), slot.start.execution),
         agent_name: agent.name.clone(),
         execution: slot.start.execution,
         attempt: slot.attempt + 1,
@@ -66,18 +66,18 @@ pub fn build_execution(
             .list_latest_outputs(slot.agent)
             .map(|outputs| outputs.into_iter().map(|(name, _, output)| (name, output)).collect()),
         failures: state
-            .list_failures(slot.agent)
+            .list_dependency_failures(slot.agent)
             .into_iter()
             .map(|(name, _, failure)| (name, failure))
             .collect(),
-        news: state.list_news(slot),
+        news: state.list_triggering_agents(slot),
         other_outputs: state
-            .list_other_outputs(slot.agent)
+            .list_unconnected_outputs(slot.agent)
             .into_iter()
             .map(|(name, _, output)| (name, output))
             .collect(),
-        history: state.execution_history(slot.agent),
-        whole_history: state.whole_history(),
+        history: state.readable_history(slot.agent),
+        whole_history: state.finished_turn_history(),
         recent_agents: state.recent_agents(RECENT_AGENTS),
         parameters: plan.agent_config(slot.agent).clone(),
         request: slot.start.request.clone(),
@@ -85,19 +85,23 @@ pub fn build_execution(
         requests_made: agent_state.requests_made() + slot.usage_so_far().map_or(0, |used| used.own_requests()),
         ended_requests: slot.ended_requests,
         lost_attempts: slot.attempt - slot.last_ended,
-        remaining: remaining_budget(plan, state, slot.usage_so_far()),
+        remaining: remaining_attempt_budget(plan, state, slot.usage_so_far()),
         last_failure: slot.last_failure.clone(),
         ledger: AttemptLedger::default(),
         stopwatch,
         part: None,
         parts: None,
-        records: ExecutionRecords::default(),
+        records: ExecutionRecorder::default(),
     }
 }
 
 /// Returns the tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of
 /// this execution. Parallel executions may therefore use the amount twice.
-pub(super) fn remaining_budget(plan: &Plan, state: &ConversationState, used: Option<ModelUsage>) -> RemainingBudget {
+pub(super) fn remaining_attempt_budget(
+    plan: &Plan,
+    state: &ConversationState,
+    used: Option<ModelUsage>,
+) -> RemainingBudget {
     let whole = plan.ensemble().limits.initial_budget();
     whole
         .subtract_usage(state.budgeted_usage())
@@ -119,11 +123,11 @@ pub(super) fn pause_before_retry(
     if spec.for_each.is_some() {
         return None;
     }
-    let slot = find_slot(state, agent)?;
+    let slot = find_execution_slot(state, agent)?;
     // With no budget left, the next attempt would only send one more request than the limits allow.
     let used = observation.usage;
     let used_up = used.is_some_and(|used| {
-        remaining_budget(plan, state, slot.usage)
+        remaining_attempt_budget(plan, state, slot.usage)
             .subtract_usage(used)
             .find_exhausted_limit()
             .is_some()
@@ -144,7 +148,7 @@ pub(super) fn input_requested_event(
     InputRequested {
         turn: state.turn_count() + 1,
         agent: name.clone(),
-        execution: find_slot(state, agent).map_or(1, |slot| slot.start.execution),
+        execution: find_execution_slot(state, agent).map_or(1, |slot| slot.start.execution),
         question: OperatorQuestion {
             asked_by: is_inner.then(|| request.agent.clone()),
             ..request.question
@@ -155,7 +159,7 @@ pub(super) fn input_requested_event(
     }
 }
 
-pub(super) fn finished_event(
+pub(super) fn execution_finished_event(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
@@ -163,8 +167,8 @@ pub(super) fn finished_event(
     took: Duration,
     left: LedgerEntries,
 ) -> ExecutionFinished {
-    let slot = find_slot(state, agent);
-    let result = observation.result.map_err(|failure| left.complete_failure(failure));
+    let slot = find_execution_slot(state, agent);
+    let result = observation.result.map_err(|failure| left.with_process_end(failure));
     let end = ExecutionEnd::from_result(result);
     ExecutionFinished {
         turn: state.turn_count() + 1,

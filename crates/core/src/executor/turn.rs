@@ -7,17 +7,18 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
 
 use super::attempt::{
-    build_execution, find_slot, finished_event, input_requested_event, pause_before_retry, queue_executions,
+    build_attempt_input, execution_finished_event, find_execution_slot, input_requested_event, list_pending_executions,
+    pause_before_retry,
 };
-use super::records::{RecordChannel, attempt_records, parts_input, wait_for_record};
-use super::{Executor, LoopPace};
+use super::records::{TurnRecordChannel, build_attempt_records, build_parts_input, wait_for_record};
+use super::{Executor, RunPace};
 use crate::conversation::{
-    AttemptFailed, AttemptScope, ConversationState, Event, ExecutionFinished, ExecutionStarted, PartEnded, Record,
-    RequestStopped, RunInterruption,
+    AttemptFailed, AttemptScope, ConversationState, Event, ExecutionFinished, ExecutionStarted, PartAttemptEnded,
+    Record, RequestStopped, RunInterruption,
 };
 use crate::log::{CommitError, SyncPoint};
 use crate::runner::{
-    AttemptLedger, AttemptOutcome, AttemptResult, BoxFuture, LedgerEntries, NestedLedger, PendingEvent, StoppedWork,
+    AttemptEnd, AttemptLedger, AttemptResult, BoxFuture, LedgerEntries, NestedLedger, UncommittedEvent, UnrecordedWork,
     attempt_timeout_failure, turn_timeout_failure,
 };
 use crate::stopwatch::Stopwatch;
@@ -27,19 +28,19 @@ use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
 /// The result of one future of the turn.
-enum TurnStep {
+enum TurnStepResult {
     /// An attempt ended.
     Ended(Box<EndedAttempt>),
     /// The pause before the next attempt of an agent has ended.
     Paused(AgentId),
 }
 
-impl TurnStep {
+impl TurnStepResult {
     /// Did a signal end the attempt?
-    fn was_killed(&self) -> bool {
+    fn was_killed_by_signal(&self) -> bool {
         let Self::Ended(ended) = self else { return false };
         match &ended.outcome {
-            AttemptOutcome::Finished(observation) => {
+            AttemptEnd::Finished(observation) => {
                 let failure = observation.result.as_ref().err();
                 failure.is_some_and(|failure| failure.kind == FailureKind::Signal)
             }
@@ -51,35 +52,35 @@ impl TurnStep {
 /// The end of an attempt.
 struct EndedAttempt {
     agent: AgentId,
-    outcome: AttemptOutcome,
+    outcome: AttemptEnd,
     ledger: AttemptLedger,
     took: Duration,
 }
 
 /// The reason why a wait ended.
 enum TurnWakeReason {
-    Step(TurnStep),
-    Record(Box<PendingEvent>),
+    Step(TurnStepResult),
+    Record(Box<UncommittedEvent>),
     Interrupted(RunInterruption),
     TurnTimeout,
 }
 
 /// The executions of a turn that are in progress. Dropping this value stops them.
 struct RunningTurn {
-    futures: FuturesUnordered<BoxFuture<'static, TurnStep>>,
+    futures: FuturesUnordered<BoxFuture<'static, TurnStepResult>>,
     /// The attempts that have started in this turn; the latest one of an agent is behind its earlier ones.
     attempts: Vec<RunningAttempt>,
     /// The time of the turn.
     stopwatch: Stopwatch,
     /// What is recorded inside executions; only where an agent of the turn records anything.
-    records: Option<RecordChannel>,
+    records: Option<TurnRecordChannel>,
     /// Executions whose records are in the log, and not synced.
     waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl RunningTurn {
     /// Returns the next event that has happened inside an execution and is not in the log.
-    fn try_next_record(&mut self) -> Option<Box<PendingEvent>> {
+    fn try_next_record(&mut self) -> Option<Box<UncommittedEvent>> {
         self.records.as_mut()?.events.try_recv().ok()
     }
 }
@@ -99,16 +100,16 @@ impl Executor<'_> {
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        pace: &mut LoopPace,
+        pace: &mut RunPace,
     ) -> Result<(), CommitError> {
         let limits = &plan.ensemble().limits;
         let turn_timeout = self.turn_ends_in.or(limits.turn_timeout);
         let side_by_side = limits.parallel_agents.map_or(usize::MAX, |limit| limit.get() as usize);
-        let mut queue = queue_executions(state);
+        let mut queue = list_pending_executions(state);
         let mut running = RunningTurn {
             futures: FuturesUnordered::new(),
             attempts: Vec::with_capacity(queue.len()),
-            stopwatch: pace.stopwatch.child(),
+            stopwatch: pace.stopwatch.nested_stopwatch(),
             records: None,
             waiting: Vec::new(),
         };
@@ -127,20 +128,20 @@ impl Executor<'_> {
                 // An execution that was stopped does not wait any more.
                 let _is_stopped = logged.send(());
             }
-            match self.wait_for_next(&mut running, pace, turn_timeout).await {
-                TurnWakeReason::Record(first) => self.commit_records(state, Some(first), &mut running).await?,
+            match self.wait_for_turn_event(&mut running, pace, turn_timeout).await {
+                TurnWakeReason::Record(first) => self.commit_pending_records(state, Some(first), &mut running).await?,
                 TurnWakeReason::Step(step) => {
                     let mut steps = vec![step];
                     while let Some(Some(step)) = running.futures.next().now_or_never() {
                         steps.push(step);
                     }
-                    self.commit_records(state, None, &mut running).await?;
-                    let interruption = self.wait_for_interruption(&steps).await;
+                    self.commit_pending_records(state, None, &mut running).await?;
+                    let interruption = self.wait_for_interruption_after_kill(&steps).await;
                     if interruption.is_some() {
-                        steps.retain(|step| !step.was_killed());
+                        steps.retain(|step| !step.was_killed_by_signal());
                     }
                     for step in steps {
-                        self.handle_step(plan, state, step, &mut running).await?;
+                        self.handle_step_result(plan, state, step, &mut running).await?;
                     }
                     if let (Some(cause), None) = (interruption, state.interruption()) {
                         return self.stop_for_interruption(state, running, cause).await;
@@ -151,19 +152,19 @@ impl Executor<'_> {
                 }
                 TurnWakeReason::Interrupted(cause) => return self.stop_for_interruption(state, running, cause).await,
                 TurnWakeReason::TurnTimeout => {
-                    self.end_parts(plan, state, &mut running).await?;
+                    self.finish_parts_at_timeout(plan, state, &mut running).await?;
                     drop(running.futures);
-                    return self.fail_remaining(plan, state, &running.attempts).await;
+                    return self.fail_unfinished_executions(plan, state, &running.attempts).await;
                 }
             }
         }
     }
 
     /// Commits what has happened inside executions. Those that wait for it go on after the next sync.
-    async fn commit_records(
+    async fn commit_pending_records(
         &mut self,
         state: &mut ConversationState,
-        first: Option<Box<PendingEvent>>,
+        first: Option<Box<UncommittedEvent>>,
         running: &mut RunningTurn,
     ) -> Result<(), CommitError> {
         let mut next = first.or_else(|| running.try_next_record());
@@ -183,7 +184,7 @@ impl Executor<'_> {
         cause: RunInterruption,
     ) -> Result<(), CommitError> {
         running.futures.clear();
-        self.commit_records(state, None, &mut running).await?;
+        self.commit_pending_records(state, None, &mut running).await?;
         self.commit_stopped_requests(state, &running.attempts).await?;
         self.commit(state, Event::Interrupted(cause)).await
     }
@@ -194,24 +195,26 @@ impl Executor<'_> {
         state: &mut ConversationState,
         attempts: &[RunningAttempt],
     ) -> Result<(), CommitError> {
-        for agent in queue_executions(state) {
+        for agent in list_pending_executions(state) {
             if let Some(latest) = attempts.iter().rfind(|attempt| attempt.agent == agent) {
                 let stopped = latest.ledger.take_entries().stopped;
-                self.log_stopped_work(state, agent, stopped).await?;
+                self.commit_stopped_work(state, agent, stopped).await?;
             }
         }
         Ok(())
     }
 
     /// Commits what no record of the attempt contains: each request that was stopped, and the usage.
-    async fn log_stopped_work(
+    async fn commit_stopped_work(
         &mut self,
         state: &mut ConversationState,
         agent: AgentId,
-        stopped: Vec<StoppedWork>,
+        stopped: Vec<UnrecordedWork>,
     ) -> Result<(), CommitError> {
         for work in stopped {
-            let Some(slot) = find_slot(state, agent) else { break };
+            let Some(slot) = find_execution_slot(state, agent) else {
+                break;
+            };
             let (part, attempt) = work.part.unzip();
             let event = RequestStopped {
                 within: AttemptScope {
@@ -231,7 +234,7 @@ impl Executor<'_> {
     }
 
     /// The time of the turn is up: executions with parts end with the parts that they have.
-    async fn end_parts(
+    async fn finish_parts_at_timeout(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
@@ -242,17 +245,17 @@ impl Executor<'_> {
         };
         records.time_is_up.send_replace(true);
         while let Some(Some(step)) = running.futures.next().now_or_never() {
-            self.commit_records(state, None, running).await?;
-            self.handle_step(plan, state, step, running).await?;
+            self.commit_pending_records(state, None, running).await?;
+            self.handle_step_result(plan, state, step, running).await?;
         }
-        self.commit_records(state, None, running).await
+        self.commit_pending_records(state, None, running).await
     }
 
     /// A terminal sends Ctrl-C to every process of its group, so a child that is only just being started may
     /// die of it before the program itself has received the signal. Such an execution was interrupted and did not fail.
-    async fn wait_for_interruption(&mut self, steps: &[TurnStep]) -> Option<RunInterruption> {
+    async fn wait_for_interruption_after_kill(&mut self, steps: &[TurnStepResult]) -> Option<RunInterruption> {
         const GRACE: Duration = Duration::from_millis(50);
-        if !steps.iter().any(TurnStep::was_killed) {
+        if !steps.iter().any(TurnStepResult::was_killed_by_signal) {
             return None;
         }
         let interruption = tokio::time::timeout(GRACE, self.interruptions.recv()).await;
@@ -260,10 +263,10 @@ impl Executor<'_> {
     }
 
     /// Waits for the next result or interruption. Results that are available have precedence.
-    async fn wait_for_next(
+    async fn wait_for_turn_event(
         &mut self,
         running: &mut RunningTurn,
-        pace: &mut LoopPace,
+        pace: &mut RunPace,
         turn_timeout: Option<Duration>,
     ) -> TurnWakeReason {
         pace.yield_if_due().await;
@@ -272,8 +275,8 @@ impl Executor<'_> {
             Some(record) = wait_for_record(&mut running.records) => TurnWakeReason::Record(record),
             Some(step) = running.futures.next() => TurnWakeReason::Step(step),
             Some(cause) = self.interruptions.recv() => TurnWakeReason::Interrupted(cause),
-            () = pace.stopwatch.wait_until(self.timeout) => TurnWakeReason::Interrupted(RunInterruption::Timeout),
-            () = running.stopwatch.wait_until(turn_timeout) => TurnWakeReason::TurnTimeout,
+            () = pace.stopwatch.wait_for_elapsed_time(self.timeout) => TurnWakeReason::Interrupted(RunInterruption::Timeout),
+            () = running.stopwatch.wait_for_elapsed_time(turn_timeout) => TurnWakeReason::TurnTimeout,
         }
     }
 
@@ -286,7 +289,7 @@ impl Executor<'_> {
         running: &mut RunningTurn,
         appended: Option<Record>,
     ) -> Result<(), CommitError> {
-        let Some(slot) = find_slot(state, agent) else {
+        let Some(slot) = find_execution_slot(state, agent) else {
             unreachable!("only agents of the open turn begin");
         };
         let started = ExecutionStarted {
@@ -295,12 +298,12 @@ impl Executor<'_> {
             execution: slot.start.execution,
             attempt: slot.attempt + 1,
         };
-        let stopwatch = running.stopwatch.child();
-        let mut execution = build_execution(plan, state, slot, stopwatch.clone());
+        let stopwatch = running.stopwatch.nested_stopwatch();
+        let mut execution = build_attempt_input(plan, state, slot, stopwatch.clone());
         let nested = self
             .outer_stopwatch
             .as_ref()
-            .map(|outer| outer.ledger.open_nested_attempt());
+            .map(|outer| outer.ledger.open_nested_run_ledger());
         if let Some(nested) = &nested {
             execution.ledger = nested.ledger().clone();
         }
@@ -311,11 +314,11 @@ impl Executor<'_> {
                 AgentKind::Llm(_) | AgentKind::Tool { .. } | AgentKind::Ensemble { .. }
             )
         {
-            let running = running.records.get_or_insert_with(RecordChannel::new);
+            let running = running.records.get_or_insert_with(TurnRecordChannel::new);
             execution.records =
-                attempt_records(&started, slot, running).with_permitted_tools(state.permitted_tools().clone());
+                build_attempt_records(&started, slot, running).with_permitted_tools(state.permitted_tools().clone());
             if has_parts {
-                execution.parts = Some(Box::new(parts_input(state, slot, running)));
+                execution.parts = Some(Box::new(build_parts_input(state, slot, running)));
             }
         }
         match appended {
@@ -336,40 +339,40 @@ impl Executor<'_> {
             _nested: nested,
         });
         running.futures.push(Box::pin(async move {
-            let span =
-                trace::current_span().map(|segment| segment.execution_span(&execution.agent_name, execution.execution));
+            let span = trace::current_task_span()
+                .map(|segment| segment.execution_span(&execution.agent_name, execution.execution));
             let performed = trace::run_in_span(span, runner.execute_attempt(execution));
             let observed = stopwatch
                 .run_with_timeout(timeout, performed)
                 .await
                 .unwrap_or_else(|_| {
                     let failure = attempt_timeout_failure(timeout.unwrap_or_default());
-                    AttemptOutcome::from_failure(failure.kind, failure.error)
+                    AttemptEnd::from_failure(failure.kind, failure.error)
                 });
-            TurnStep::Ended(Box::new(EndedAttempt {
+            TurnStepResult::Ended(Box::new(EndedAttempt {
                 agent,
                 outcome: observed,
                 ledger,
-                took: stopwatch.since_start(),
+                took: stopwatch.elapsed_with_pauses(),
             }))
         }));
         Ok(())
     }
 
-    async fn handle_step(
+    async fn handle_step_result(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        step: TurnStep,
+        step: TurnStepResult,
         running: &mut RunningTurn,
     ) -> Result<(), CommitError> {
         match step {
-            TurnStep::Paused(agent) => self.start_attempt(plan, state, agent, running, None).await,
-            TurnStep::Ended(ended) => match self.commit_attempt_end(plan, state, *ended).await? {
+            TurnStepResult::Paused(agent) => self.start_attempt(plan, state, agent, running, None).await,
+            TurnStepResult::Ended(ended) => match self.commit_attempt_end(plan, state, *ended).await? {
                 Some((agent, pause)) => {
                     running.futures.push(Box::pin(async move {
                         tokio::time::sleep(pause).await;
-                        TurnStep::Paused(agent)
+                        TurnStepResult::Paused(agent)
                     }));
                     Ok(())
                 }
@@ -386,17 +389,17 @@ impl Executor<'_> {
         ended: EndedAttempt,
     ) -> Result<Option<(AgentId, Duration)>, CommitError> {
         let agent = ended.agent;
-        let reused = matches!(ended.outcome, AttemptOutcome::Reused(_));
+        let reused = matches!(ended.outcome, AttemptEnd::Reused(_));
         let (observation, may_retry) = match ended.outcome {
-            AttemptOutcome::Finished(observation) => (observation, true),
-            AttemptOutcome::Recorded(observation) | AttemptOutcome::Reused(observation) => (observation, false),
-            AttemptOutcome::Interrupted(cause) => {
+            AttemptEnd::Finished(observation) => (observation, true),
+            AttemptEnd::Recorded(observation) | AttemptEnd::Reused(observation) => (observation, false),
+            AttemptEnd::Interrupted(cause) => {
                 self.commit(state, Event::Interrupted(cause)).await?;
                 return Ok(None);
             }
-            AttemptOutcome::NeedsInput(requests) => {
+            AttemptEnd::NeedsInput(requests) => {
                 let stopped = ended.ledger.take_entries().stopped;
-                self.log_stopped_work(state, agent, stopped).await?;
+                self.commit_stopped_work(state, agent, stopped).await?;
                 for request in requests {
                     let requested = input_requested_event(plan, state, agent, request);
                     self.commit(state, Event::InputRequested(requested)).await?;
@@ -406,14 +409,14 @@ impl Executor<'_> {
         };
         let mut entries = ended.ledger.take_entries();
         for part in &observation.parts {
-            self.commit(state, Event::PartEnded(Box::new(PartEnded::clone(part))))
+            self.commit(state, Event::PartEnded(Box::new(PartAttemptEnded::clone(part))))
                 .await?;
         }
         let mut observation = AttemptResult {
             usage: observation.usage.or(entries.usage.take()),
             ..observation
         };
-        observation.exchange.extend(entries.take_request());
+        observation.exchange.extend(entries.take_open_request());
         if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
             self.commit_failed_attempt(plan, state, agent, observation, entries, pause)
                 .await?;
@@ -421,7 +424,7 @@ impl Executor<'_> {
         }
         let finished = ExecutionFinished {
             reused,
-            ..finished_event(plan, state, agent, observation, ended.took, entries)
+            ..execution_finished_event(plan, state, agent, observation, ended.took, entries)
         };
         self.commit(state, Event::ExecutionFinished(finished)).await?;
         Ok(None)
@@ -436,7 +439,7 @@ impl Executor<'_> {
         left: LedgerEntries,
         pause: Duration,
     ) -> Result<(), CommitError> {
-        let (Some(slot), Err(failure)) = (find_slot(state, agent), observation.result) else {
+        let (Some(slot), Err(failure)) = (find_execution_slot(state, agent), observation.result) else {
             return Ok(());
         };
         let failed = AttemptFailed {
@@ -444,7 +447,7 @@ impl Executor<'_> {
             agent: plan.agent_name(agent).clone(),
             execution: slot.start.execution,
             attempt: slot.attempt,
-            failure: left.complete_failure(failure),
+            failure: left.with_process_end(failure),
             usage: observation.usage,
             stderr: left.stderr,
             warnings: left.warnings,
@@ -455,26 +458,26 @@ impl Executor<'_> {
     }
 
     /// The turn has reached its time limit: executions that have not ended have failed.
-    async fn fail_remaining(
+    async fn fail_unfinished_executions(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
         attempts: &[RunningAttempt],
     ) -> Result<(), CommitError> {
-        for agent in queue_executions(state) {
+        for agent in list_pending_executions(state) {
             let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
             let (took, mut left) = match latest {
-                Some(attempt) => (attempt.stopwatch.since_start(), attempt.ledger.take_entries()),
+                Some(attempt) => (attempt.stopwatch.elapsed_with_pauses(), attempt.ledger.take_entries()),
                 None => (Duration::ZERO, LedgerEntries::default()),
             };
             let observation = AttemptResult {
                 result: Err(turn_timeout_failure()),
                 usage: left.usage,
-                exchange: left.take_request().into_iter().collect(),
+                exchange: left.take_open_request().into_iter().collect(),
                 answer: None,
                 parts: Vec::new(),
             };
-            let finished = finished_event(plan, state, agent, observation, took, left);
+            let finished = execution_finished_event(plan, state, agent, observation, took, left);
             self.commit(state, Event::ExecutionFinished(finished)).await?;
         }
         self.log.sync(SyncPoint::Commit).await

@@ -3,5 +3,5 @@
 mod driver;
 mod fated;
 
-pub use driver::{Driver, Waited, plan_of, walk};
-pub use fated::{Frozen, drive, started};
+pub use driver::{HandDrivenConversation, WaitCounts, build_plan, perform_random_conversation};
+pub use fated::{FrozenClock, drive_from_records, run_started_event};

@@ -6,10 +6,10 @@ use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 /// A field whose JSON is longer than this number of bytes is stored beside the line.
-pub const LARGE: usize = 64 << 10;
+pub const MAX_INLINE_FIELD: usize = 64 << 10;
 
 /// The events with fields that may be stored beside the line, and these fields.
-const MOVABLE: [(&str, &[&str]); 8] = [
+const MOVABLE_FIELDS: [(&str, &[&str]); 8] = [
     ("run_started", &["input", "context"]),
     ("message_added", &["text"]),
     ("reply_received", &["iteration"]),
@@ -21,7 +21,7 @@ const MOVABLE: [(&str, &[&str]); 8] = [
 ];
 
 /// The storage for the large fields of a journal.
-pub trait LargeFields {
+pub trait LargeFieldStorage {
     /// Stores the bytes and returns their name, the SHA-256 in hex. Storing the same bytes twice is not an error.
     ///
     /// # Errors
@@ -36,26 +36,28 @@ pub trait LargeFields {
 }
 
 /// The fields stored beside the line: field name → name in the storage.
-pub(super) type Moved = IndexMap<String, String>;
+pub(super) type StoredFieldNames = IndexMap<String, String>;
 
 /// The fields of an event's data, not parsed.
-type Fields = IndexMap<String, Box<RawValue>>;
+type RawEventFields = IndexMap<String, Box<RawValue>>;
 
 /// Moves the large fields out of the data that starts at `start` in `buffer`.
-pub(super) fn extract_large_fields(
-    large: &dyn LargeFields,
+pub(super) fn store_large_fields(
+    large: &dyn LargeFieldStorage,
     event: &str,
     buffer: &mut Vec<u8>,
     start: usize,
-) -> io::Result<Moved> {
-    let mut moved = Moved::new();
-    let movable = MOVABLE.iter().find(|(name, _)| *name == event);
-    let (Some((_, movable)), true) = (movable, buffer.len() - start > LARGE) else {
+) -> io::Result<StoredFieldNames> {
+    let mut moved = StoredFieldNames::new();
+    let movable = MOVABLE_FIELDS.iter().find(|(name, _)| *name == event);
+    let (Some((_, movable)), true) = (movable, buffer.len() - start > MAX_INLINE_FIELD) else {
         return Ok(moved);
     };
-    let mut fields: Fields = serde_json::from_slice(&buffer[start..])?;
+    let mut fields: RawEventFields = serde_json::from_slice(&buffer[start..])?;
     for field in *movable {
-        if fields.get(*field).is_some_and(|value| value.get().len() > LARGE)
+        if fields
+            .get(*field)
+            .is_some_and(|value| value.get().len() > MAX_INLINE_FIELD)
             && let Some(value) = fields.shift_remove(*field)
         {
             moved.insert((*field).to_owned(), large.store_field(value.get().as_bytes())?);
@@ -69,13 +71,13 @@ pub(super) fn extract_large_fields(
 }
 
 /// Inserts the fields into the data from which they were taken.
-pub(super) fn insert_large_fields(
-    large: &dyn LargeFields,
+pub(super) fn load_large_fields(
+    large: &dyn LargeFieldStorage,
     data: &RawValue,
-    moved: &Moved,
+    moved: &StoredFieldNames,
 ) -> Result<Box<RawValue>, String> {
     let unreadable = |error: serde_json::Error| error.to_string();
-    let mut fields: Fields = serde_json::from_str(data.get()).map_err(unreadable)?;
+    let mut fields: RawEventFields = serde_json::from_str(data.get()).map_err(unreadable)?;
     for (field, name) in moved {
         let value = RawValue::from_string(large.load_field(name)?).map_err(unreadable)?;
         fields.insert(field.clone(), value);

@@ -14,18 +14,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use address::{AddressCall, AddressError, AddressSegment, RequestAddress};
-pub use address_match::{AddressMatch, find_named};
+pub use address::{AddressError, AddressSegment, AddressToolCall, RequestAddress};
+pub use address_match::{AddressMatchPrecision, find_most_precise_match};
 pub use answer::{
-    AnswerAuthor, AnswerRecord, AnswerRefusal, AnswerSource, PermissionDecision, RequestAnswer, find_choice,
-    list_named_requests, render_question, resolve_request,
+    AnswerAuthor, AnswerRecord, AnswerRefusal, AnswerSource, PermissionDecision, RequestAnswer, list_best_matches,
+    render_question_line, resolve_choice, resolve_pending_request,
 };
 
 use ensemble_language::data::{JsonMap, OperatorQuestion, ToolPermissionRequest};
 use ensemble_language::hidden_characters::escape_hidden;
 
 /// The number of bytes of the arguments of a call that a question shows.
-const SHOWN_ARGUMENTS: usize = 64 << 10;
+const MAX_SHOWN_ARGUMENTS: usize = 64 << 10;
 
 /// The execution, the part, or the call from which a request or a nested run originates.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -46,24 +46,24 @@ impl RequestOrigin {
 
     /// Returns the origin of an agent, by its position in the file.
     #[must_use]
-    pub fn with_agent(&self, agent: Arc<str>, index: usize, execution: u32) -> Self {
+    pub fn append_agent(&self, agent: Arc<str>, index: usize, execution: u32) -> Self {
         let positions = [index.try_into().unwrap_or(u32::MAX), execution];
-        self.with_positions(self.address.with_agent(agent), positions)
+        self.with_appended_positions(self.address.append_agent(agent), positions)
     }
 
     /// Returns the origin of a part of this execution.
     #[must_use]
-    pub fn with_part(&self, key: Arc<str>, index: u32) -> Self {
-        self.with_positions(self.address.with_part(key), [index])
+    pub fn set_last_part(&self, key: Arc<str>, index: u32) -> Self {
+        self.with_appended_positions(self.address.set_last_part(key), [index])
     }
 
     /// Returns the origin of a call of a tool in this execution. `index`: its position among all calls of the execution.
     #[must_use]
-    pub fn with_call(&self, tool: Arc<str>, number: u32, index: u32) -> Self {
-        self.with_positions(self.address.with_call(tool, number), [index])
+    pub fn append_tool_call(&self, tool: Arc<str>, number: u32, index: u32) -> Self {
+        self.with_appended_positions(self.address.append_tool_call(tool, number), [index])
     }
 
-    fn with_positions(&self, address: RequestAddress, positions: impl IntoIterator<Item = u32>) -> Self {
+    fn with_appended_positions(&self, address: RequestAddress, positions: impl IntoIterator<Item = u32>) -> Self {
         let mut position = self.position.clone();
         position.extend(positions);
         Self { address, position }
@@ -119,13 +119,13 @@ impl PendingRequest {
     }
 
     /// Returns the choices as a front end shows them: with their hidden characters spelt out.
-    pub fn shown_choices(&self) -> Vec<String> {
+    pub fn escaped_choices(&self) -> Vec<String> {
         let choices = self.question.choices.iter();
         choices.map(|choice| escape_hidden(choice)).collect()
     }
 
     /// Returns the choice that was shown with this text, or the text itself if no choice was.
-    pub fn find_shown_choice<'a>(&'a self, shown: &'a str) -> &'a str {
+    pub fn unescape_choice<'a>(&'a self, shown: &'a str) -> &'a str {
         let mut choices = self.question.choices.iter();
         choices
             .find(|choice| escape_hidden(choice) == shown)
@@ -139,12 +139,12 @@ impl PendingRequest {
 }
 
 /// Returns the question of a permission request. It shows all arguments, or the number of bytes that are hidden.
-pub fn permission_question(tool: &str, arguments: &JsonMap) -> OperatorQuestion {
+pub fn build_permission_question(tool: &str, arguments: &JsonMap) -> OperatorQuestion {
     let text = escape_hidden(&Value::Object(arguments.clone()).to_string());
-    let arguments_text = match text.len() > SHOWN_ARGUMENTS {
+    let arguments_text = match text.len() > MAX_SHOWN_ARGUMENTS {
         false => text,
         true => {
-            let beginning = &text[..text.floor_char_boundary(SHOWN_ARGUMENTS)];
+            let beginning = &text[..text.floor_char_boundary(MAX_SHOWN_ARGUMENTS)];
             let hidden = text.len() - beginning.len();
             format!("{beginning}… ({hidden} more bytes of the arguments are in the run's journal)")
         }

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::STDERR_KEPT;
+use super::MAX_KEPT_STDERR;
 use crate::conversation::EnforcedSandbox;
 use crate::request::AnswerRecord;
 use crate::thread::{Thread, ThreadIteration};
@@ -53,12 +53,12 @@ pub struct LedgerEntries {
     /// The usage of the attempt, with that of its calls.
     pub usage: Option<ModelUsage>,
     /// The requests under way, and other usage that no record contains: first those inside calls and parts.
-    pub stopped: Vec<StoppedWork>,
+    pub stopped: Vec<UnrecordedWork>,
 }
 
 /// Usage that no record contains, with the request for which it was used.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct StoppedWork {
+pub struct UnrecordedWork {
     /// The part with its attempt; `None`: no part.
     pub part: Option<(Arc<str>, u32)>,
     /// The ids of the calls that contain the agent, the outermost first.
@@ -69,23 +69,23 @@ pub struct StoppedWork {
     pub usage: ModelUsage,
 }
 
-impl StoppedWork {
+impl UnrecordedWork {
     /// Returns whether the attempt itself did the work: no part and no call.
-    fn is_own(&self) -> bool {
+    fn is_of_attempt_itself(&self) -> bool {
         self.part.is_none() && self.inside.is_empty()
     }
 }
 
 impl LedgerEntries {
     /// Takes the attempt's own request that was under way.
-    pub fn take_request(&mut self) -> Option<ThreadIteration> {
-        let own_index = self.stopped.iter().position(StoppedWork::is_own)?;
+    pub fn take_open_request(&mut self) -> Option<ThreadIteration> {
+        let own_index = self.stopped.iter().position(UnrecordedWork::is_of_attempt_itself)?;
         let iteration = self.stopped.swap_remove(own_index).iteration;
         (!iteration.messages.is_empty()).then_some(iteration)
     }
 
     /// Adds the end of the process to a failure that does not have it: the process was stopped, or its output was rejected.
-    pub fn complete_failure(&self, failure: ExecutionFailure) -> ExecutionFailure {
+    pub fn with_process_end(&self, failure: ExecutionFailure) -> ExecutionFailure {
         match failure.has_process_output() {
             true => failure,
             false => failure.with_process_output(self.exit_code, &self.stdout, &self.stderr),
@@ -119,17 +119,17 @@ impl AttemptLedger {
             stderr.push('\n');
         }
         stderr.push_str(text);
-        let surplus = stderr.ceil_char_boundary(stderr.len().saturating_sub(STDERR_KEPT));
+        let surplus = stderr.ceil_char_boundary(stderr.len().saturating_sub(MAX_KEPT_STDERR));
         stderr.drain(..surplus);
     }
 
     /// Adds a warning for the user.
-    pub fn warn(&self, warning: impl Into<String>) {
+    pub fn add_warning(&self, warning: impl Into<String>) {
         self.lock().entries.warnings.push(warning.into());
     }
 
     /// Adds a warning for the user unless the ledger has the same one.
-    pub fn warn_once(&self, warning: String) {
+    pub fn add_warning_once(&self, warning: String) {
         let warnings = &mut self.lock().entries.warnings;
         if !warnings.contains(&warning) {
             warnings.push(warning);
@@ -142,7 +142,7 @@ impl AttemptLedger {
     }
 
     /// Adds what was enforced for a process, each sandbox once.
-    pub fn add_sandbox(&self, sandbox: EnforcedSandbox) {
+    pub fn add_enforced_sandbox(&self, sandbox: EnforcedSandbox) {
         let sandboxes = &mut self.lock().entries.sandboxes;
         if !sandboxes.contains(&sandbox) {
             sandboxes.push(sandbox);
@@ -155,14 +155,14 @@ impl AttemptLedger {
     }
 
     /// Marks the answer to the question of the agent as given without a person.
-    pub fn mark_unattended(&self) {
+    pub fn mark_answer_unattended(&self) {
         if let Some(answer) = &mut self.lock().entries.answer {
             answer.unattended = true;
         }
     }
 
     /// Returns the usage of the attempt so far.
-    pub fn usage(&self) -> ModelUsage {
+    pub fn usage_so_far(&self) -> ModelUsage {
         self.lock().usage()
     }
 
@@ -190,16 +190,16 @@ impl AttemptLedger {
     }
 
     /// Returns the counter of a request. It counts at once, so that the request counts even if its future is dropped.
-    pub fn open_request(&self) -> Arc<AtomicU64> {
+    pub fn start_request_counter(&self) -> Arc<AtomicU64> {
         let counter = Arc::<AtomicU64>::default();
         let mut state = self.lock();
-        state.settle_requests();
+        state.add_ended_request_counts();
         state.made.push(counter.clone());
         counter
     }
 
     /// Returns the usage since the latest record, and marks it as recorded.
-    pub fn record_usage(&self) -> ModelUsage {
+    pub fn mark_usage_recorded(&self) -> ModelUsage {
         let mut state = self.lock();
         let used = state.usage();
         let unrecorded = used.subtract_earlier(state.recorded);
@@ -208,47 +208,47 @@ impl AttemptLedger {
     }
 
     /// Begins a round with these iterations, of which the records contain some.
-    pub fn begin_round(&self, exchange: Thread, recorded_iterations: usize) {
+    pub fn start_round(&self, exchange: Thread, recorded_iterations: usize) {
         let mut state = self.lock();
         (state.exchange, state.recorded_iterations) = (exchange, recorded_iterations);
     }
 
     /// Runs a function on the iterations of the round.
-    pub fn with_exchange<T>(&self, read: impl FnOnce(&Thread) -> T) -> T {
+    pub fn read_exchange<T>(&self, read: impl FnOnce(&Thread) -> T) -> T {
         read(&self.lock().exchange)
     }
 
     /// Changes the iterations of the round.
-    pub fn change_exchange(&self, change: impl FnOnce(Thread) -> Thread) {
+    pub fn update_exchange(&self, change: impl FnOnce(Thread) -> Thread) {
         let mut state = self.lock();
         state.exchange = change(std::mem::take(&mut state.exchange));
     }
 
     /// Returns the latest iteration with the usage since the latest record, and marks all iterations and the usage as
     /// recorded. Returns `None` if there is no iteration.
-    pub fn record_iteration(&self) -> Option<(ThreadIteration, ModelUsage)> {
+    pub fn mark_iteration_recorded(&self) -> Option<(ThreadIteration, ModelUsage)> {
         let iteration = {
             let mut state = self.lock();
             state.recorded_iterations = state.exchange.iterations().len();
             state.exchange.iterations().last().cloned()?
         };
-        Some((iteration, self.record_usage()))
+        Some((iteration, self.mark_usage_recorded()))
     }
 
     /// Returns the number of iterations of the round that the records contain.
-    pub fn recorded_iterations(&self) -> usize {
+    pub fn recorded_iteration_count(&self) -> usize {
         self.lock().recorded_iterations
     }
 
     /// Ends the round: no request is under way.
-    pub fn close_round(&self) -> Thread {
+    pub fn end_round(&self) -> Thread {
         let mut state = self.lock();
         state.recorded_iterations = 0;
         std::mem::take(&mut state.exchange)
     }
 
     /// Opens the ledger of a call of this tool.
-    pub fn open_call(&self, call: &str, tool: &str) -> NestedLedger {
+    pub fn open_call_ledger(&self, call: &str, tool: &str) -> NestedLedger {
         NestedLedger::new(
             self,
             LedgerScope::Call {
@@ -259,12 +259,12 @@ impl AttemptLedger {
     }
 
     /// Opens the ledger of an attempt of a part.
-    pub fn open_part(&self, key: Arc<str>, attempt: u32) -> NestedLedger {
+    pub fn open_part_ledger(&self, key: Arc<str>, attempt: u32) -> NestedLedger {
         NestedLedger::new(self, LedgerScope::Part { key, attempt })
     }
 
     /// Opens the ledger of an attempt in the nested run.
-    pub fn open_nested_attempt(&self) -> NestedLedger {
+    pub fn open_nested_run_ledger(&self) -> NestedLedger {
         NestedLedger::new(self, LedgerScope::NestedRun)
     }
 
@@ -287,7 +287,7 @@ impl AttemptLedger {
 
 impl LedgerState {
     /// Adds the counters of requests that have ended.
-    fn settle_requests(&mut self) {
+    fn add_ended_request_counts(&mut self) {
         let (ended, open) = self.made.drain(..).partition(|counter| Arc::strong_count(counter) == 1);
         self.made = open;
         let ended_counters: Vec<Arc<AtomicU64>> = ended;
@@ -317,10 +317,10 @@ impl LedgerState {
         let unrecorded = used.subtract_earlier(self.recorded);
         let request = self.exchange.iterations().get(self.recorded_iterations).cloned();
         if request.is_some() || !unrecorded.is_empty() {
-            self.entries.stopped.push(StoppedWork {
+            self.entries.stopped.push(UnrecordedWork {
                 iteration: request.unwrap_or_default(),
                 usage: unrecorded,
-                ..StoppedWork::default()
+                ..UnrecordedWork::default()
             });
         }
         LedgerEntries {
@@ -371,16 +371,16 @@ impl NestedLedger {
     /// call gets what the call wrote on stderr, and its warnings.
     pub fn end(self) -> LedgerEntries {
         let mut entries = self.ledger.take_entries();
-        entries.stopped.retain(StoppedWork::is_own);
-        self.forward_messages(&mut entries);
+        entries.stopped.retain(UnrecordedWork::is_of_attempt_itself);
+        self.forward_stderr_and_warnings(&mut entries);
         entries
     }
 
-    fn forward_messages(&self, entries: &mut LedgerEntries) {
+    fn forward_stderr_and_warnings(&self, entries: &mut LedgerEntries) {
         if let LedgerScope::Call { tool, .. } = &self.scope {
             self.outer.add_stderr(&std::mem::take(&mut entries.stderr));
             for warning in std::mem::take(&mut entries.warnings) {
-                self.outer.warn(format!("tool {tool}: {warning}"));
+                self.outer.add_warning(format!("tool {tool}: {warning}"));
             }
         }
     }
@@ -389,7 +389,7 @@ impl NestedLedger {
 impl Drop for NestedLedger {
     fn drop(&mut self) {
         let mut entries = self.ledger.take_entries();
-        self.forward_messages(&mut entries);
+        self.forward_stderr_and_warnings(&mut entries);
         match &self.scope {
             LedgerScope::Call { id, .. } => {
                 for work in &mut entries.stopped {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conversation::{
-    AttemptScope, Event, PartEnded, PermissionDecided, RecordedExchange, RecordedExchanges, ReplyReceived,
+    AttemptScope, Event, PartAttemptEnded, PermissionDecided, RecordedExchange, RecordedExchanges, ReplyReceived,
     ToolCallEnded, ToolCallStarted,
 };
 use crate::thread::{ThreadIteration, ToolCall};
@@ -14,7 +14,7 @@ use ensemble_language::data::ModelUsage;
 
 /// An event for the log.
 #[derive(Debug)]
-pub struct PendingEvent {
+pub struct UncommittedEvent {
     /// The event.
     pub event: Event,
     /// Hears when the event is in the log, as safe as the durability of the log promises.
@@ -23,16 +23,16 @@ pub struct PendingEvent {
 
 /// The sending end of the way to the log.
 /// Events are boxed, because a channel reserves the space of many messages.
-pub type LogSender = mpsc::UnboundedSender<Box<PendingEvent>>;
+pub type LogSender = mpsc::UnboundedSender<Box<UncommittedEvent>>;
 
 /// Records what happens inside one execution, inside one of its parts, or inside an agent that it uses as a tool.
 ///
 /// The default records nothing.
 #[derive(Debug, Clone, Default)]
-pub struct ExecutionRecords(Option<Box<RecordingState>>);
+pub struct ExecutionRecorder(Option<Box<RecorderState>>);
 
 #[derive(Debug, Clone)]
-struct RecordingState {
+struct RecorderState {
     log: LogSender,
     scope: AttemptScope,
     /// What was recorded of the execution before this attempt, which goes on from there.
@@ -40,30 +40,30 @@ struct RecordingState {
     /// The tools that somebody has permitted for the rest of the run.
     permitted_tools: Arc<BTreeSet<Arc<str>>>,
     /// The names and ids of the calls of this attempt, in their order.
-    calls: CallList,
+    calls: RecordedCallList,
 }
 
 /// The names and ids of calls, in their order. Clones share them.
-type CallList = Arc<Mutex<Vec<(Arc<str>, Arc<str>)>>>;
+type RecordedCallList = Arc<Mutex<Vec<(Arc<str>, Arc<str>)>>>;
 
 /// The numbers of a call in its execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallNumbers {
+pub struct CallPosition {
     /// The number among the calls of the same tool, from 1.
     pub of_tool: u32,
     /// The position among all calls, from 0.
     pub index: u32,
 }
 
-impl ExecutionRecords {
+impl ExecutionRecorder {
     /// Sends the events of this attempt there. `before`: what was recorded of the execution before it.
     pub fn new(log: LogSender, within: AttemptScope, before: Option<Arc<RecordedExchanges>>) -> Self {
-        Self(Some(Box::new(RecordingState {
+        Self(Some(Box::new(RecorderState {
             log,
             scope: within,
             earlier: before,
             permitted_tools: Arc::default(),
-            calls: CallList::default(),
+            calls: RecordedCallList::default(),
         })))
     }
 
@@ -85,7 +85,7 @@ impl ExecutionRecords {
 
     /// Returns the records of a part of this execution, in an attempt of the part.
     #[must_use]
-    pub fn for_part(&self, key: &Arc<str>, attempt: u32) -> Self {
+    pub fn for_part_attempt(&self, key: &Arc<str>, attempt: u32) -> Self {
         self.with_changed_scope(|within| {
             within.part = Some(key.clone());
             within.attempt = attempt;
@@ -94,17 +94,17 @@ impl ExecutionRecords {
 
     /// Returns the records of an agent that is used as a tool by this call.
     #[must_use]
-    pub fn for_call(&self, call: &str) -> Self {
+    pub fn for_tool_call(&self, call: &str) -> Self {
         self.with_changed_scope(|within| within.outer_calls.push(call.into()))
     }
 
     /// Without what was recorded before: the execution starts afresh.
     #[must_use]
-    pub fn without_earlier(&self) -> Self {
+    pub fn without_earlier_records(&self) -> Self {
         let mut records = self.clone();
         if let Some(recording) = &mut records.0 {
             recording.earlier = None;
-            recording.calls = CallList::default();
+            recording.calls = RecordedCallList::default();
         }
         records
     }
@@ -113,7 +113,7 @@ impl ExecutionRecords {
         let mut records = self.clone();
         if let Some(recording) = &mut records.0 {
             change(&mut recording.scope);
-            recording.calls = CallList::default();
+            recording.calls = RecordedCallList::default();
         }
         records
     }
@@ -136,14 +136,14 @@ impl ExecutionRecords {
         recording
             .earlier
             .as_ref()?
-            .get(within.part.as_ref(), &within.outer_calls)
+            .get_exchange(within.part.as_ref(), &within.outer_calls)
     }
 
     /// Returns the numbers of a call among those of the replies of this execution, which are the same after a resume. A
     /// call that no reply has is added.
-    pub fn number_call(&self, name: &str, id: &str) -> CallNumbers {
+    pub fn find_or_add_call_position(&self, name: &str, id: &str) -> CallPosition {
         let Some(recording) = &self.0 else {
-            return CallNumbers { of_tool: 1, index: 0 };
+            return CallPosition { of_tool: 1, index: 0 };
         };
         let before = self
             .earlier_exchange()
@@ -163,14 +163,14 @@ impl ExecutionRecords {
         });
         let of_tool = calls[..=index].iter().filter(|call| *call.0 == *name).count();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        CallNumbers {
+        CallPosition {
             of_tool: number(of_tool),
             index: number(index),
         }
     }
 
     /// Records a reply, with what was used since the last record, and waits until it is in the log.
-    pub async fn record_reply(&self, iteration: ThreadIteration, usage: ModelUsage) {
+    pub async fn record_reply_and_wait(&self, iteration: ThreadIteration, usage: ModelUsage) {
         if let Some(recording) = &self.0 {
             let calls = iteration.tool_calls.iter();
             let calls = calls.map(|call| (call.name.as_str().into(), call.id.as_str().into()));
@@ -184,28 +184,28 @@ impl ExecutionRecords {
                 usage,
             }))
         };
-        self.record_event(event).await;
+        self.send_event_and_wait(event).await;
     }
 
     /// Records a decision about a call, and waits until it is in the log. `decided`: the event without its attempt.
-    pub async fn record_permission(&self, decided: PermissionDecided) {
+    pub async fn record_permission_and_wait(&self, decided: PermissionDecided) {
         let event = |within| Event::PermissionDecided(Box::new(PermissionDecided { within, ..decided }));
-        self.record_event(event).await;
+        self.send_event_and_wait(event).await;
     }
 
     /// Records that the call is about to be made, and waits until it is in the log.
-    pub async fn record_call_start(&self, call: &str) {
+    pub async fn record_call_start_and_wait(&self, call: &str) {
         let event = |within| {
             Event::ToolCallStarted(Box::new(ToolCallStarted {
                 within,
                 call: call.into(),
             }))
         };
-        self.record_event(event).await;
+        self.send_event_and_wait(event).await;
     }
 
     /// Records the end of a call, and waits until it is in the log.
-    pub async fn record_call_end(&self, call: &ToolCall, usage: ModelUsage) {
+    pub async fn record_call_end_and_wait(&self, call: &ToolCall, usage: ModelUsage) {
         let event = |within| {
             Event::ToolCallEnded(Box::new(ToolCallEnded {
                 within,
@@ -213,24 +213,24 @@ impl ExecutionRecords {
                 usage: (usage != ModelUsage::default()).then_some(usage),
             }))
         };
-        self.record_event(event).await;
+        self.send_event_and_wait(event).await;
     }
 
     /// Records the end of a part, or of one of its attempts.
-    pub fn record_part_end(&self, part: PartEnded) {
+    pub fn record_part_end(&self, part: PartAttemptEnded) {
         if let Some(recording) = &self.0 {
             // Nobody takes it any more once the run is over.
-            let _is_over = recording.log.send(Box::new(PendingEvent {
+            let _is_over = recording.log.send(Box::new(UncommittedEvent {
                 event: Event::PartEnded(Box::new(part)),
                 on_logged: None,
             }));
         }
     }
 
-    async fn record_event(&self, event: impl FnOnce(AttemptScope) -> Event) {
+    async fn send_event_and_wait(&self, event: impl FnOnce(AttemptScope) -> Event) {
         let Some(recording) = &self.0 else { return };
         let (sender, logged) = oneshot::channel();
-        let send_result = recording.log.send(Box::new(PendingEvent {
+        let send_result = recording.log.send(Box::new(UncommittedEvent {
             event: event(recording.scope.clone()),
             on_logged: Some(sender),
         }));

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::ExecutionInput;
-use crate::request::{PendingRequest, RequestDigest, RequestOrigin, permission_question};
+use crate::request::{PendingRequest, RequestDigest, RequestOrigin, build_permission_question};
 use ensemble_language::data::{JsonMap, OperatorQuestion, sha256_of_text};
 
 /// The number of hexadecimal digits of a digest.
@@ -34,14 +34,14 @@ impl PendingRequest {
         tool: &str,
         arguments: &JsonMap,
     ) -> Self {
-        Self::from_execution(execution, origin, call, permission_question(tool, arguments))
+        Self::from_execution(execution, origin, call, build_permission_question(tool, arguments))
     }
 
     /// Changes the digest of a request that repeats an earlier request of the same execution. `number`: 2 for the first
     /// repetition. An answer to the earlier request is not used for the repetition.
     #[must_use]
-    pub fn with_repetition(mut self, number: u32) -> Self {
-        self.digest = short_digest(&format!("{} {number}", self.digest));
+    pub fn with_repetition_digest(mut self, number: u32) -> Self {
+        self.digest = truncated_digest(&format!("{} {number}", self.digest));
         self
     }
 
@@ -68,14 +68,14 @@ impl PendingRequest {
             address: origin.address,
             agent: execution.agent_name.clone(),
             execution: execution.execution,
-            digest: short_digest(&request_json.to_string()),
+            digest: truncated_digest(&request_json.to_string()),
             question,
             position: origin.position,
         }
     }
 }
 
-fn short_digest(text: &str) -> RequestDigest {
+fn truncated_digest(text: &str) -> RequestDigest {
     let mut digest = sha256_of_text(text);
     digest.truncate(DIGEST_LENGTH);
     RequestDigest::new(digest)

@@ -32,7 +32,7 @@ impl UnescapedText {
     }
 
     /// Returns the text, if it is one.
-    pub(super) fn as_text(&self) -> Option<&str> {
+    pub(super) fn to_utf8(&self) -> Option<&str> {
         std::str::from_utf8(&self.bytes).ok()
     }
 
@@ -69,7 +69,7 @@ impl UnescapedText {
     }
 
     /// Returns the text without escapes of this kind; `None`: it has none.
-    pub(super) fn undo_escapes(&self, kind: EscapeKind) -> Option<Self> {
+    pub(super) fn decode_escapes(&self, kind: EscapeKind) -> Option<Self> {
         let marks: &[u8] = match kind {
             EscapeKind::Backslash => b"\\",
             EscapeKind::Percent => b"%",
@@ -87,10 +87,10 @@ impl UnescapedText {
         let mut has_changed = false;
         while let Some(byte) = self.bytes.get(at) {
             let read = match (kind, byte) {
-                (EscapeKind::Backslash, b'\\') => read_backslash(&self.bytes[at..]),
-                (EscapeKind::Percent | EscapeKind::Form, b'%') => read_percent(&self.bytes[at..]),
+                (EscapeKind::Backslash, b'\\') => decode_backslash_escape(&self.bytes[at..]),
+                (EscapeKind::Percent | EscapeKind::Form, b'%') => decode_percent_escape(&self.bytes[at..]),
                 (EscapeKind::Form, b'+') => Some((' ', 1).into()),
-                (EscapeKind::Entity, b'&') => read_entity(&self.bytes[at..]),
+                (EscapeKind::Entity, b'&') => decode_html_entity(&self.bytes[at..]),
                 _ => None,
             };
             let length = match read {
@@ -114,12 +114,12 @@ impl UnescapedText {
 }
 
 /// An escape: the bytes that it means, and its length.
-struct EscapeSequence {
+struct DecodedEscape {
     bytes: Vec<u8>,
     length: usize,
 }
 
-impl From<(char, usize)> for EscapeSequence {
+impl From<(char, usize)> for DecodedEscape {
     fn from((character, length): (char, usize)) -> Self {
         Self {
             bytes: character.to_string().into_bytes(),
@@ -128,15 +128,15 @@ impl From<(char, usize)> for EscapeSequence {
     }
 }
 
-fn read_backslash(text: &[u8]) -> Option<EscapeSequence> {
+fn decode_backslash_escape(text: &[u8]) -> Option<DecodedEscape> {
     let plain = match text.get(1)? {
         b'n' => '\n',
         b't' => '\t',
         b'r' => '\r',
         b'b' => '\u{8}',
         b'f' => '\u{c}',
-        b'u' => return read_unicode(text),
-        b'x' => return Some((read_hex(text.get(2..4)?)?, 4).into()),
+        b'u' => return decode_unicode_escape(text),
+        b'x' => return Some((decode_hex_character(text.get(2..4)?)?, 4).into()),
         other if other.is_ascii_punctuation() => char::from(*other),
         _ => return None,
     };
@@ -144,10 +144,10 @@ fn read_backslash(text: &[u8]) -> Option<EscapeSequence> {
 }
 
 /// Reads `\u00e9`, two of them for one character, and `\u{e9}`.
-fn read_unicode(text: &[u8]) -> Option<EscapeSequence> {
+fn decode_unicode_escape(text: &[u8]) -> Option<DecodedEscape> {
     if text.get(2) == Some(&b'{') {
         let end = text.iter().take(12).position(|byte| *byte == b'}')?;
-        return Some((read_hex(&text[3..end])?, end + 1).into());
+        return Some((decode_hex_character(&text[3..end])?, end + 1).into());
     }
     let unit =
         |at: usize| -> Option<u16> { u16::from_str_radix(std::str::from_utf8(text.get(at..at + 4)?).ok()?, 16).ok() };
@@ -160,23 +160,23 @@ fn read_unicode(text: &[u8]) -> Option<EscapeSequence> {
     Some((character, 12).into())
 }
 
-fn read_hex(digits: &[u8]) -> Option<char> {
+fn decode_hex_character(digits: &[u8]) -> Option<char> {
     char::from_u32(u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?)
 }
 
 /// Reads one byte, which can be a part of a character.
-fn read_percent(text: &[u8]) -> Option<EscapeSequence> {
+fn decode_percent_escape(text: &[u8]) -> Option<DecodedEscape> {
     let digits = text
         .get(1..3)
         .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
     let byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    Some(EscapeSequence {
+    Some(DecodedEscape {
         bytes: vec![byte],
         length: 3,
     })
 }
 
-fn read_entity(text: &[u8]) -> Option<EscapeSequence> {
+fn decode_html_entity(text: &[u8]) -> Option<DecodedEscape> {
     let end = text.iter().take(10).position(|byte| *byte == b';')?;
     let name = std::str::from_utf8(&text[1..end]).ok()?;
     let character = match name {
@@ -189,7 +189,7 @@ fn read_entity(text: &[u8]) -> Option<EscapeSequence> {
         _ => {
             let number = name.strip_prefix('#')?;
             match number.strip_prefix(['x', 'X']) {
-                Some(digits) => read_hex(digits.as_bytes())?,
+                Some(digits) => decode_hex_character(digits.as_bytes())?,
                 None => char::from_u32(number.parse().ok()?)?,
             }
         }
@@ -205,7 +205,7 @@ mod tests {
     fn lines_are_joined_and_bytes_keep_their_places() {
         let text = "ab \r\n\t cd\n\nef\n";
         let joined = UnescapedText::from_text(text).join_lines().expect("it has lines");
-        assert_eq!(joined.as_text(), Some("abcdef"));
+        assert_eq!(joined.to_utf8(), Some("abcdef"));
         assert_eq!(&text[joined.original_range(1, 5)], "b \r\n\t cd\n\ne");
         // The end of the last line does not belong to the text.
         assert_eq!(joined.original_range(4, 6), 11..13);
@@ -226,23 +226,23 @@ mod tests {
         ];
         for (kind, text, expected) in rows {
             let decoded = UnescapedText::from_text(text)
-                .undo_escapes(kind)
+                .decode_escapes(kind)
                 .expect("it has escapes");
-            assert_eq!(decoded.as_text(), Some(expected));
+            assert_eq!(decoded.to_utf8(), Some(expected));
             assert_eq!(decoded.original_range(0, decoded.bytes.len()), 0..text.len());
         }
         let decoded = UnescapedText::from_text(r"ab\u0041c")
-            .undo_escapes(EscapeKind::Backslash)
+            .decode_escapes(EscapeKind::Backslash)
             .expect("it has escapes");
         assert_eq!(decoded.original_range(2, 3), 2..8);
         assert!(
             UnescapedText::from_text("plain")
-                .undo_escapes(EscapeKind::Backslash)
+                .decode_escapes(EscapeKind::Backslash)
                 .is_none()
         );
         assert!(
             UnescapedText::from_text("100% & more")
-                .undo_escapes(EscapeKind::Percent)
+                .decode_escapes(EscapeKind::Percent)
                 .is_none()
         );
     }

@@ -19,8 +19,8 @@ use crate::conversation::Record;
 use crate::log::RunLog;
 use crate::runner::BoxFuture;
 
-pub use crate::log::ReadError;
-pub use id::{InvalidRunId, RunId, is_run_name};
+pub use crate::log::LogReadError;
+pub use id::{InvalidRunId, RunId, is_valid_run_name};
 pub use memory::MemoryStore;
 pub use nested_name::NestedRunName;
 
@@ -39,7 +39,7 @@ pub enum Durability {
 /// Runs that are kept in one place.
 pub trait RunStore: Send + Sync {
     /// Returns the place, in a form for messages: a folder, a database, "memory".
-    fn describe_place(&self) -> String;
+    fn describe_location(&self) -> String;
 
     /// Creates a run with this id and the text of its ensemble. The run has an empty log.
     ///
@@ -55,26 +55,26 @@ pub trait RunStore: Send + Sync {
     fn list_runs(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>>;
 
     /// Returns the run with this id, or the only run that this text [names](RunId::matches_prefix).
-    fn find_run<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
-        Box::pin(async move { find_only_run(given, self.list_runs().await?, self.describe_place()) })
+    fn find_run_by_prefix<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+        Box::pin(async move { resolve_run_prefix(given, self.list_runs().await?, self.describe_location()) })
     }
 
     /// Returns the run with this id, also one inside other runs, or the only run whose id begins so. An id is never a path.
-    fn find_run_with_id<'a>(&'a self, id: &'a RunId) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+    fn find_run_by_id<'a>(&'a self, id: &'a RunId) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
-            id.check()?;
-            let outermost = id.outermost();
-            let run = find_only_run(outermost.as_str(), self.list_runs().await?, self.describe_place())?;
-            find_run_inside(run, id, self.describe_place()).await
+            id.check_validity()?;
+            let outermost = id.outermost_run_id();
+            let run = resolve_run_prefix(outermost.as_str(), self.list_runs().await?, self.describe_location())?;
+            find_nested_run_in(run, id, self.describe_location()).await
         })
     }
 
     /// Returns the run with the last id: the latest.
-    fn find_latest(&self) -> BoxFuture<'_, Result<Arc<dyn StoredRun>, StoreError>> {
+    fn find_latest_run(&self) -> BoxFuture<'_, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
             let last = self.list_runs().await?.pop();
             last.ok_or_else(|| StoreError::Empty {
-                place: self.describe_place(),
+                place: self.describe_location(),
             })
         })
     }
@@ -86,7 +86,7 @@ pub trait StoredRun: Send + Sync {
     fn id(&self) -> &RunId;
 
     /// Returns the folder in which the run is kept, if it is kept in files.
-    fn folder(&self) -> Option<&Path> {
+    fn run_folder(&self) -> Option<&Path> {
         None
     }
 
@@ -94,10 +94,10 @@ pub trait StoredRun: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Leased`]: another process executes the run.
-    fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>>;
+    fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn RunLease>, StoreError>>;
 
     /// Returns the process id of the holder of the lease; `None` if there is no holder or the store does not know it.
-    fn driver_pid(&self) -> Option<u32> {
+    fn lease_holder_pid(&self) -> Option<u32> {
         None
     }
 
@@ -106,52 +106,52 @@ pub trait StoredRun: Send + Sync {
     fn open_log(&self, end: LogEnd, durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>>;
 
     /// Reads the log from its first record.
-    fn open_reader(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>>;
+    fn open_reader(&self) -> BoxFuture<'_, Result<Box<dyn RunRecordReader>, LogReadError>>;
 
     /// Reads the log while another process may append to it.
-    fn open_follower(&self) -> Box<dyn RunFollower>;
+    fn open_follower(&self) -> Box<dyn RunLogFollower>;
 
     /// Returns the text of the ensemble, as it was when the run was created.
-    fn load_ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>>;
+    fn load_ensemble_text(&self) -> BoxFuture<'_, Result<String, StoreError>>;
 
     /// Creates a run inside this run. If a run with this name exists, it must not contain records.
     ///
     /// # Errors
     /// [`StoreError::InvalidId`]: a run cannot have this name, see [`is_run_name`].
-    fn create_nested<'a>(
+    fn create_nested_run<'a>(
         &'a self,
         name: &'a str,
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
     /// Returns the run with this name inside this run, if it was created.
-    fn find_nested<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
+    fn find_nested_run<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
 
     /// Returns the names of the runs inside this one, in order.
-    fn list_nested_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
+    fn list_nested_run_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 
     /// Deletes the run and all runs inside it. The caller must hold the lease.
     fn remove_run(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Reads all records.
-    fn read_journal(&self) -> BoxFuture<'_, Result<Journal, ReadError>> {
+    fn read_journal(&self) -> BoxFuture<'_, Result<JournalContents, LogReadError>> {
         Box::pin(async move {
             let mut reader = self.open_reader().await?;
             let mut records = Vec::new();
             while let Some(record) = reader.next_record().await? {
                 records.push(record);
             }
-            Ok(Journal {
+            Ok(JournalContents {
                 records,
-                end: reader.log_end(),
-                is_torn: reader.is_torn(),
+                end: reader.position_after_read_records(),
+                is_torn: reader.has_dropped_incomplete_record(),
             })
         })
     }
 }
 
 /// The right to execute a run. Dropping it gives the right back.
-pub trait Lease: Send + Sync {}
+pub trait RunLease: Send + Sync {}
 
 /// The position in a log at which the next record is appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,26 +166,26 @@ impl LogEnd {
 }
 
 /// Reads the records of a log in order, each once.
-pub trait RunReader: Send {
+pub trait RunRecordReader: Send {
     /// Returns the next record; `None` at the end. After an error there are no more records.
-    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>>;
+    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, LogReadError>>;
 
     /// Returns the end of the records that were read.
-    fn log_end(&self) -> LogEnd;
+    fn position_after_read_records(&self) -> LogEnd;
 
     /// Returns whether an incomplete last record was dropped.
-    fn is_torn(&self) -> bool;
+    fn has_dropped_incomplete_record(&self) -> bool;
 }
 
 /// Reads a log while another process may append to it.
-pub trait RunFollower: Send + Sync {
+pub trait RunLogFollower: Send + Sync {
     /// Returns the records that were completed since the last call.
-    fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>>;
+    fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, LogReadError>>;
 }
 
 /// The content of a log.
 #[derive(Debug)]
-pub struct Journal {
+pub struct JournalContents {
     /// All complete records, at least one.
     pub records: Vec<Record>,
     /// The end of the records.
@@ -206,7 +206,7 @@ pub enum StoreError {
         place: String,
     },
     /// Several ids begin with this text.
-    #[error("`{id}` matches several runs: {}", render_ids(candidates))]
+    #[error("`{id}` matches several runs: {}", join_run_ids(candidates))]
     Ambiguous {
         /// The beginning of the ids.
         id: String,
@@ -245,7 +245,7 @@ pub enum StoreError {
     },
 }
 
-fn render_ids(ids: &[RunId]) -> String {
+fn join_run_ids(ids: &[RunId]) -> String {
     let ids: Vec<&str> = ids.iter().map(RunId::as_str).collect();
     ids.join(", ")
 }
@@ -254,14 +254,14 @@ fn render_ids(ids: &[RunId]) -> String {
 ///
 /// # Errors
 /// There is no such run inside.
-pub async fn find_run_inside(
+pub async fn find_nested_run_in(
     outermost: Arc<dyn StoredRun>,
     id: &RunId,
     place: String,
 ) -> Result<Arc<dyn StoredRun>, StoreError> {
     let mut run = outermost;
     for name in id.nested_names() {
-        let Some(inside) = run.find_nested(name).await? else {
+        let Some(inside) = run.find_nested_run(name).await? else {
             let id = id.to_string();
             return Err(StoreError::Unknown { id, place });
         };
@@ -274,7 +274,7 @@ pub async fn find_run_inside(
 ///
 /// # Errors
 /// There is no such run, or there are several.
-pub fn find_only_run(
+pub fn resolve_run_prefix(
     given: &str,
     all: Vec<Arc<dyn StoredRun>>,
     place: String,

@@ -23,7 +23,7 @@ impl<'n> NestedRunName<'n> {
     }
 
     /// Does the run of this name belong to that execution?
-    pub fn belongs_to(name: &str, agent: &str, execution: u32) -> bool {
+    pub fn belongs_to_execution(name: &str, agent: &str, execution: u32) -> bool {
         NestedRunName::parse(name).is_some_and(|it| it.agent == agent && it.execution == execution)
     }
 }
@@ -50,7 +50,7 @@ mod tests {
             ("x-1", "x", 1, false),
         ] {
             assert_eq!(
-                NestedRunName::belongs_to(name, agent, execution),
+                NestedRunName::belongs_to_execution(name, agent, execution),
                 is_part,
                 "{name} {agent} {execution}"
             );

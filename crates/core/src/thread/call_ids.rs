@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Thread, ToolCall};
 
 /// The maximum length of an id before the number that makes it unique; OpenAI accepts 40 characters.
-const LONGEST: usize = 34;
+const MAX_ID_STEM: usize = 34;
 
 /// Changes the ids that earlier calls of the threads or of the same reply already have.
 pub fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
@@ -28,7 +28,7 @@ pub(crate) fn find_unused_id(id: &str, used_ids: &HashSet<String>) -> String {
     if !used_ids.contains(id) {
         return id.to_owned();
     }
-    let begin: String = id.chars().take(LONGEST).collect();
+    let begin: String = id.chars().take(MAX_ID_STEM).collect();
     let mut numbered = (2_u64..).map(|number| format!("{begin}_{number}"));
     numbered.find(|id| !used_ids.contains(id)).unwrap_or_default()
 }
@@ -52,7 +52,7 @@ mod tests {
         let mut new = calls(&["a", "a", "b", "c", "c", &"x".repeat(40)]);
         make_call_ids_unique(&mut new, [&thread(&["a", "a_2"]), &thread(&["c_2", &"x".repeat(40)])]);
         let ids: Vec<&str> = new.iter().map(|call| &*call.id).collect();
-        let long = format!("{}_2", "x".repeat(LONGEST));
+        let long = format!("{}_2", "x".repeat(MAX_ID_STEM));
         assert_eq!(ids, ["a_3", "a_4", "b", "c", "c_3", &long]);
     }
 }

@@ -26,15 +26,18 @@ pub mod window;
 pub use attachment::Attachment;
 pub(crate) use call_ids::find_unused_id;
 pub use call_ids::make_call_ids_unique;
-pub use growth::{ThreadGrowthError, ThreadGrowthErrorKind};
-pub use json::ThreadError;
-pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
-pub use merge::{MergeError, MergeOrder, MergeSide};
+pub use growth::{ThreadAppendError, ThreadAppendErrorKind};
+pub use json::SavedThreadError;
+pub use live_output::{ExecutionAttemptRef, IgnoredLiveOutput, LiveOutputReceiver, LiveUpdate};
+pub use merge::{MergeOrder, MergeSide, ThreadMergeError};
 pub use reasoning::Reasoning;
-pub use status::{OPTIONS, SYSTEM_PROMPT, ThreadStatus};
+pub use status::{REQUEST_OPTIONS_KEY, SYSTEM_PROMPT_KEY, ThreadStatus};
 pub use text_tokenizer::TextTokenizer;
-pub use thread_memory::{LEFT_OUT, REJECTED, TASK, UNKNOWN_FATE, failed_iterations, remembered_iterations};
-pub use tool_call::{INTERRUPTED, ResultSummary, ToolCall, ToolEnd};
+pub use thread_memory::{
+    INTERRUPTED_CALL_ERROR, LEFT_OUT_KEY, REJECTED_KEY, TASK_KEY, select_iterations_after_failure,
+    select_remembered_iterations,
+};
+pub use tool_call::{INTERRUPTED_TOOL_ERROR, ResultSummary, ToolCall, ToolCallEnd};
 
 use chrono::{DateTime, Utc};
 use ensemble_language::data::FailureKind;
@@ -44,7 +47,7 @@ use serde_json::{Map, Value};
 /// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum MessageRole {
     /// The system: the instructions.
     System,
     /// The user: the task, or a correction.
@@ -86,7 +89,7 @@ impl StopReason {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// The author.
-    pub role: Role,
+    pub role: MessageRole,
     /// The text.
     pub content: String,
     /// User: the files that are sent with the text.
@@ -155,16 +158,16 @@ impl Message {
     }
 
     /// Replaces the results of its tool calls by their summaries, as a model receives them.
-    pub fn replace_summarized_results(&mut self) {
+    pub fn use_result_summaries(&mut self) {
         for call in &mut self.tool_calls {
             if let Some(summary) = call.summary.take() {
-                call.end = Some(ToolEnd::Result(Value::String(summary.text)));
+                call.end = Some(ToolCallEnd::Result(Value::String(summary.text)));
             }
         }
     }
 
     /// Returns a message without tool calls.
-    pub fn new(role: Role, content: impl Into<String>) -> Self {
+    pub fn new(role: MessageRole, content: impl Into<String>) -> Self {
         Self {
             role,
             content: content.into(),
@@ -183,9 +186,12 @@ impl Thread {
 
     /// Starts the first iteration with the system prompt, if there is one, and the input of the user.
     pub fn new(input: impl Into<String>, system_prompt: Option<String>, at: DateTime<Utc>) -> Self {
-        let system = system_prompt.map(|prompt| Message::new(Role::System, prompt));
-        let messages = system.into_iter().chain([Message::new(Role::User, input)]).collect();
-        Self::default().open_iteration(messages, at)
+        let system = system_prompt.map(|prompt| Message::new(MessageRole::System, prompt));
+        let messages = system
+            .into_iter()
+            .chain([Message::new(MessageRole::User, input)])
+            .collect();
+        Self::default().start_iteration(messages, at)
     }
 
     /// Returns a thread that continues with these iterations. Tool calls without a reply get an empty one, because a
@@ -193,9 +199,9 @@ impl Thread {
     #[must_use]
     pub fn append_iterations(mut self, iterations: Vec<ThreadIteration>) -> Self {
         for mut iteration in iterations {
-            let number = self.next_number();
+            let number = self.next_iteration_number();
             if !iteration.tool_calls.is_empty() && !iteration.has_reply() {
-                iteration.messages.push(Message::new(Role::Assistant, ""));
+                iteration.messages.push(Message::new(MessageRole::Assistant, ""));
             }
             self.iterations.push(ThreadIteration { number, ..iteration });
         }
@@ -204,10 +210,10 @@ impl Thread {
 
     /// Starts an iteration with these messages for the model, and completes the previous iteration.
     #[must_use]
-    pub fn open_iteration(mut self, messages: Vec<Message>, at: DateTime<Utc>) -> Self {
-        self = self.complete_iteration(at);
+    pub fn start_iteration(mut self, messages: Vec<Message>, at: DateTime<Utc>) -> Self {
+        self = self.complete_current_iteration(at);
         self.iterations.push(ThreadIteration {
-            number: self.next_number(),
+            number: self.next_iteration_number(),
             messages,
             started_at: Some(at),
             ..ThreadIteration::default()
@@ -217,9 +223,9 @@ impl Thread {
 
     /// Adds what the model thought to its latest reply.
     #[must_use]
-    pub fn add_reasoning(mut self, reasoning: Option<Reasoning>) -> Self {
+    pub fn set_reply_reasoning(mut self, reasoning: Option<Reasoning>) -> Self {
         let current = self.iterations.last_mut().map(|current| &mut current.messages);
-        let reply = current.and_then(|messages| messages.iter_mut().rfind(|one| one.role == Role::Assistant));
+        let reply = current.and_then(|messages| messages.iter_mut().rfind(|one| one.role == MessageRole::Assistant));
         if let Some(reply) = reply {
             reply.reasoning = reasoning;
         }
@@ -228,7 +234,7 @@ impl Thread {
 
     /// Adds data to the current iteration.
     #[must_use]
-    pub fn add_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
+    pub fn set_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
         if let Some(current) = self.iterations.last_mut() {
             current.metadata.insert(key.to_owned(), value.into());
         }
@@ -246,7 +252,7 @@ impl Thread {
 
     /// Completes the current iteration, if it is in progress. An iteration without messages is dropped.
     #[must_use]
-    pub fn complete_iteration(mut self, at: DateTime<Utc>) -> Self {
+    pub fn complete_current_iteration(mut self, at: DateTime<Utc>) -> Self {
         match self.iterations.last_mut() {
             Some(current) if current.messages.is_empty() && current.tool_calls.is_empty() => {
                 self.iterations.pop();
@@ -269,14 +275,14 @@ impl Thread {
 
     /// Returns whether the model has given its final reply. A thread without a reply is not ended, and neither is a
     /// thread in which a tool was called and the model has not replied to the result.
-    pub fn is_ended(&self) -> bool {
+    pub fn has_final_reply(&self) -> bool {
         let Some(last) = self.iterations.last() else {
             return false;
         };
         let spoke_last = last
             .messages
             .last()
-            .is_some_and(|message| message.role == Role::Assistant);
+            .is_some_and(|message| message.role == MessageRole::Assistant);
         spoke_last && last.tool_calls.is_empty()
     }
 
@@ -327,7 +333,7 @@ impl Thread {
     }
 
     /// Returns the messages of all iterations but this number of the oldest ones.
-    pub fn to_messages_after(&self, skipped_iterations: usize) -> Vec<Message> {
+    pub fn to_messages_without_oldest(&self, skipped_iterations: usize) -> Vec<Message> {
         let iterations = self.iterations.iter().skip(skipped_iterations);
         iterations.flat_map(ThreadIteration::to_messages).collect()
     }
@@ -340,18 +346,18 @@ impl Thread {
     /// Returns the first message of the user.
     pub fn initial_query(&self) -> Option<&str> {
         let messages = self.iterations.iter().flat_map(|iteration| &iteration.messages);
-        let mut users = messages.filter(|message| message.role == Role::User);
+        let mut users = messages.filter(|message| message.role == MessageRole::User);
         users.next().map(|message| message.content.as_str())
     }
 
-    fn next_number(&self) -> u32 {
+    fn next_iteration_number(&self) -> u32 {
         u32::try_from(self.iterations.len()).map_or(u32::MAX, |count| count + 1)
     }
 }
 
 impl ThreadIteration {
     /// Returns an iteration of which only this is known.
-    pub fn with_stop_reason(reason: StopReason) -> Self {
+    pub fn only_stop_reason(reason: StopReason) -> Self {
         let mut iteration = Self::default();
         iteration.set_stop_reason(reason);
         iteration
@@ -371,13 +377,15 @@ impl ThreadIteration {
 
     /// Returns whether the model has replied in this iteration.
     pub fn has_reply(&self) -> bool {
-        self.messages.iter().any(|message| message.role == Role::Assistant)
+        self.messages
+            .iter()
+            .any(|message| message.role == MessageRole::Assistant)
     }
 
     /// Returns the text of the model beside its tool calls; `None` if it calls no tool, or says nothing.
-    pub fn text_with_calls(&self) -> Option<&str> {
+    pub fn text_beside_tool_calls(&self) -> Option<&str> {
         let mut replies = self.messages.iter().rev();
-        let reply = replies.find(|message| message.role == Role::Assistant)?;
+        let reply = replies.find(|message| message.role == MessageRole::Assistant)?;
         let text = reply.content.as_str();
         (!self.tool_calls.is_empty() && !text.trim().is_empty()).then_some(text)
     }
@@ -410,7 +418,7 @@ impl ThreadIteration {
         if let Some(reply) = messages
             .iter_mut()
             .rev()
-            .find(|message| message.role == Role::Assistant)
+            .find(|message| message.role == MessageRole::Assistant)
         {
             reply.tool_calls.clone_from(&self.tool_calls);
         }

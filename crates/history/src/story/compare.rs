@@ -38,13 +38,13 @@ pub struct RunComparison {
     /// Whether there is no difference, apart from usage.
     pub same: bool,
     /// The first input or message that differs; number 0 is the input.
-    pub input: Option<TextDifference<Option<Arc<str>>>>,
+    pub input: Option<FirstTextDifference<Option<Arc<str>>>>,
     /// The keys of the initial context that differ.
     pub given: Vec<ContextChange>,
     /// The first turn in which different agents ran.
-    pub decision: Option<DecisionDifference>,
+    pub decision: Option<FirstTurnDifference>,
     /// The first execution that both runs have and whose results differ.
-    pub output: Option<ExecutionDifference>,
+    pub output: Option<FirstExecutionDifference>,
     /// The number of executions that both runs have.
     pub shared_executions: usize,
     /// The number of these executions whose results differ.
@@ -59,7 +59,7 @@ pub struct RunComparison {
 
 /// The first of several texts that differs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TextDifference<T> {
+pub struct FirstTextDifference<T> {
     /// Its number.
     pub number: usize,
     /// The text in each run.
@@ -69,7 +69,7 @@ pub struct TextDifference<T> {
 
 /// The first turn in which different agents ran.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DecisionDifference {
+pub struct FirstTurnDifference {
     /// The number of the turn.
     pub turn: u32,
     /// The agents that ran; `None`: the run has no such turn.
@@ -81,7 +81,7 @@ pub struct DecisionDifference {
 
 /// The first execution whose results differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ExecutionDifference {
+pub struct FirstExecutionDifference {
     /// The agent.
     pub agent: Arc<str>,
     /// The number of the execution of the agent.
@@ -114,18 +114,18 @@ pub struct ContextChange {
 pub fn compare_runs(a: ComparedRun, b: ComparedRun) -> RunComparison {
     let (shared_executions, different_executions, output) = compare_executions(a.story, b.story);
     let outcome = BothRuns {
-        a: run_outcome(a.story),
-        b: run_outcome(b.story),
+        a: compared_outcome(a.story),
+        b: compared_outcome(b.story),
     };
     let run_context = |story: &RunStory| story.start_event().map(|started| started.context.clone());
     let mut comparison = RunComparison {
         same: false,
-        input: compare_messages(a.story, b.story),
+        input: find_first_message_difference(a.story, b.story),
         given: compare_contexts(
             &run_context(a.story).unwrap_or_default(),
             &run_context(b.story).unwrap_or_default(),
         ),
-        decision: compare_decisions(a.story, b.story),
+        decision: find_first_turn_difference(a.story, b.story),
         output,
         shared_executions,
         different_executions,
@@ -146,7 +146,7 @@ pub fn compare_runs(a: ComparedRun, b: ComparedRun) -> RunComparison {
 }
 
 /// Returns the input, and all messages after it.
-fn list_messages(story: &RunStory) -> Vec<Arc<str>> {
+fn list_input_and_messages(story: &RunStory) -> Vec<Arc<str>> {
     let input = story.start_event().into_iter().map(|started| started.input.clone());
     let messages = story.events.iter().filter_map(|event| match event {
         StoryEvent::Message { text, .. } => Some(text.clone()),
@@ -156,10 +156,10 @@ fn list_messages(story: &RunStory) -> Vec<Arc<str>> {
     input.chain(messages).collect()
 }
 
-fn compare_messages(a: &RunStory, b: &RunStory) -> Option<TextDifference<Option<Arc<str>>>> {
-    let (a, b) = (list_messages(a), list_messages(b));
+fn find_first_message_difference(a: &RunStory, b: &RunStory) -> Option<FirstTextDifference<Option<Arc<str>>>> {
+    let (a, b) = (list_input_and_messages(a), list_input_and_messages(b));
     let number = (0..a.len().max(b.len())).find(|at| a.get(*at) != b.get(*at))?;
-    Some(TextDifference {
+    Some(FirstTextDifference {
         number,
         sides: BothRuns {
             a: a.get(number).cloned(),
@@ -168,25 +168,26 @@ fn compare_messages(a: &RunStory, b: &RunStory) -> Option<TextDifference<Option<
     })
 }
 
-fn compare_decisions(a: &RunStory, b: &RunStory) -> Option<DecisionDifference> {
+fn find_first_turn_difference(a: &RunStory, b: &RunStory) -> Option<FirstTurnDifference> {
     let (a, b): (Vec<&StoryTurn>, Vec<&StoryTurn>) = (a.turns().collect(), b.turns().collect());
-    let at = (0..a.len().max(b.len()))
-        .find(|at| a.get(*at).map(|turn| executed_agents(turn)) != b.get(*at).map(|turn| executed_agents(turn)))?;
+    let at = (0..a.len().max(b.len())).find(|at| {
+        a.get(*at).map(|turn| executed_agent_set(turn)) != b.get(*at).map(|turn| executed_agent_set(turn))
+    })?;
     let (a, b) = (a.get(at).copied(), b.get(at).copied());
-    Some(DecisionDifference {
+    Some(FirstTurnDifference {
         turn: a.or(b).map_or(0, |turn| turn.turn),
         reasons: BothRuns {
             a: list_idle_reasons(a, b),
             b: list_idle_reasons(b, a),
         },
         agents: BothRuns {
-            a: a.map(agents_in_order),
-            b: b.map(agents_in_order),
+            a: a.map(list_executed_agents),
+            b: b.map(list_executed_agents),
         },
     })
 }
 
-fn agents_in_order(turn: &StoryTurn) -> Vec<Arc<str>> {
+fn list_executed_agents(turn: &StoryTurn) -> Vec<Arc<str>> {
     turn.executions
         .iter()
         .map(|execution| execution.agent.clone())
@@ -194,8 +195,8 @@ fn agents_in_order(turn: &StoryTurn) -> Vec<Arc<str>> {
 }
 
 /// The order of the agents in the file may differ; this is not a difference between the turns.
-fn executed_agents(turn: &StoryTurn) -> BTreeSet<Arc<str>> {
-    agents_in_order(turn).into_iter().collect()
+fn executed_agent_set(turn: &StoryTurn) -> BTreeSet<Arc<str>> {
+    list_executed_agents(turn).into_iter().collect()
 }
 
 /// Returns the reasons why agents that ran in the other run did not run here.
@@ -203,7 +204,7 @@ fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec
     let (Some(turn), Some(other_turn)) = (here, there) else {
         return Vec::new();
     };
-    let other_agents = executed_agents(other_turn);
+    let other_agents = executed_agent_set(other_turn);
     let missing = turn
         .skipped_agents
         .iter()
@@ -214,7 +215,7 @@ fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec
 }
 
 /// Returns the number of executions in both runs, the number of those that differ, and the first of those.
-fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<ExecutionDifference>) {
+fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<FirstExecutionDifference>) {
     let other_executions: HashMap<(&str, u32), (u32, &StoryExecution)> = b
         .executions_by_turn()
         .map(|(turn, execution)| ((&*execution.agent, execution.execution), (turn, execution)))
@@ -224,7 +225,7 @@ fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<Execu
         let Some((other_turn, other)) = other_executions.get(&(&*one.agent, one.execution)) else {
             continue;
         };
-        let (Some(result), Some(said_there)) = (execution_result(one), execution_result(other)) else {
+        let (Some(result), Some(said_there)) = (comparable_result(one), comparable_result(other)) else {
             continue;
         };
         shared += 1;
@@ -232,7 +233,7 @@ fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<Execu
             continue;
         }
         different += 1;
-        first.get_or_insert_with(|| ExecutionDifference {
+        first.get_or_insert_with(|| FirstExecutionDifference {
             agent: one.agent.clone(),
             execution: one.execution,
             turn: BothRuns {
@@ -246,7 +247,7 @@ fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<Execu
 }
 
 /// Returns the result of the execution.
-fn execution_result(execution: &StoryExecution) -> Option<Value> {
+fn comparable_result(execution: &StoryExecution) -> Option<Value> {
     let finished = execution.finish_event.as_ref()?;
     Some(match &finished.end {
         ExecutionEnd::Failed(failure) => json!({"failed": failure}),
@@ -254,7 +255,7 @@ fn execution_result(execution: &StoryExecution) -> Option<Value> {
     })
 }
 
-fn run_outcome(story: &RunStory) -> ComparedOutcome {
+fn compared_outcome(story: &RunStory) -> ComparedOutcome {
     let run_end = story.end_event();
     ComparedOutcome {
         completion_reason: run_end.map(|ended| ended.completion_reason.as_str()),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use ensemble_core::conversation::{
     AttemptScope, ConversationState, Event, ExecutionEnd, IllegalRecord, Record, ToolCallEnded,
 };
-use ensemble_core::thread::{Attachment, LEFT_OUT, Message, StopReason, ThreadIteration, ToolCall, ToolEnd};
+use ensemble_core::thread::{Attachment, LEFT_OUT_KEY, Message, StopReason, ThreadIteration, ToolCall, ToolCallEnd};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
@@ -52,7 +52,7 @@ pub enum ExchangeEnd {
 impl ModelExchange {
     /// Returns the exchange as JSON. Files have names, types, sizes and digests in place of their bytes, and the number
     /// of the record that holds the bytes.
-    pub fn to_json(&self, files: &FileRecords) -> Value {
+    pub fn to_json(&self, files: &FileRecordNumbers) -> Value {
         let mut document = json!(self.scope);
         document["remembered"] = self
             .remembered_messages
@@ -74,9 +74,9 @@ impl ModelExchange {
 
 /// For each file, by its digest, the number of the first record that holds its bytes.
 #[derive(Debug, Default)]
-pub struct FileRecords(HashMap<Arc<str>, u64>);
+pub struct FileRecordNumbers(HashMap<Arc<str>, u64>);
 
-impl FileRecords {
+impl FileRecordNumbers {
     /// Returns the files of these records.
     pub fn from_records(records: &[Record]) -> Self {
         let mut file_records = Self::default();
@@ -171,7 +171,7 @@ fn remove_left_out_messages(exchange: &mut ModelExchange) {
     let ranges = exchange
         .iterations
         .first()
-        .and_then(|first| first.metadata.get(LEFT_OUT));
+        .and_then(|first| first.metadata.get(LEFT_OUT_KEY));
     let ranges: Vec<(usize, usize)> = ranges
         .and_then(|ranges| serde_json::from_value(ranges.clone()).ok())
         .unwrap_or_default();
@@ -184,12 +184,12 @@ fn remove_left_out_messages(exchange: &mut ModelExchange) {
 }
 
 /// The agent, its part and the calls around it: there is one open exchange for each.
-type Key = (Arc<str>, Option<Arc<str>>, Vec<Arc<str>>);
+type ModelExchangeKey = (Arc<str>, Option<Arc<str>>, Vec<Arc<str>>);
 
 struct ExchangeCollector {
     state: ConversationState,
     exchanges: Vec<ModelExchange>,
-    open: HashMap<Key, usize>,
+    open: HashMap<ModelExchangeKey, usize>,
     /// The exchanges that were open when the run was interrupted, and did not go on.
     stopped: HashSet<usize>,
 }
@@ -198,7 +198,7 @@ impl ExchangeCollector {
     fn apply_record(&mut self, record: &Record) -> Result<(), IllegalRecord> {
         match &record.event {
             Event::ReplyReceived(reply) => self
-                .open_exchange(&reply.within)
+                .get_or_open_exchange(&reply.within)
                 .iterations
                 .push(reply.iteration.clone()),
             // Usage of a nested run has no request of its own.
@@ -206,16 +206,16 @@ impl ExchangeCollector {
             Event::RequestStopped(request) => {
                 let mut iteration = request.iteration.clone();
                 iteration.metadata.insert("stopped".to_owned(), true.into());
-                self.open_exchange(&request.within).iterations.push(iteration);
+                self.get_or_open_exchange(&request.within).iterations.push(iteration);
             }
             Event::ToolCallEnded(ended) => {
-                let last = self.open_exchange(&ended.within).iterations.last_mut();
+                let last = self.get_or_open_exchange(&ended.within).iterations.last_mut();
                 let mut calls = last.into_iter().flat_map(|last| &mut last.tool_calls);
                 let is_it = |call: &&mut ToolCall| call.end.is_none() && call.id == ended.call.id;
                 if let Some(call) = calls.find(is_it) {
                     *call = ended.call.clone();
                 }
-                self.end_inner_exchanges(ended);
+                self.end_called_agent_exchange(ended);
             }
             Event::AttemptFailed(failed) => {
                 let within = execution_scope(failed.turn, &failed.agent, failed.execution, failed.attempt);
@@ -245,14 +245,14 @@ impl ExchangeCollector {
     }
 
     /// Returns the exchange that goes on there, or a new one.
-    fn open_exchange(&mut self, within: &AttemptScope) -> &mut ModelExchange {
+    fn get_or_open_exchange(&mut self, within: &AttemptScope) -> &mut ModelExchange {
         let key = (within.agent.clone(), within.part.clone(), within.outer_calls.clone());
         let at = *self.open.entry(key).or_insert(self.exchanges.len());
         self.stopped.remove(&at);
         if at == self.exchanges.len() {
             self.exchanges.push(ModelExchange {
                 scope: within.clone(),
-                remembered_messages: remembered_messages(&self.state, within),
+                remembered_messages: list_remembered_messages(&self.state, within),
                 iterations: Vec::new(),
                 end: ExchangeEnd::Open,
             });
@@ -261,13 +261,13 @@ impl ExchangeCollector {
     }
 
     /// The call has ended, and so have the exchanges of the agent that it used.
-    fn end_inner_exchanges(&mut self, ended: &ToolCallEnded) {
+    fn end_called_agent_exchange(&mut self, ended: &ToolCallEnded) {
         let mut inside = ended.within.outer_calls.clone();
         inside.push(ended.call.id.as_str().into());
         let key = (ended.within.agent.clone(), ended.within.part.clone(), inside);
         if let Some(at) = self.open.remove(&key) {
             self.exchanges[at].end = match &ended.call.end {
-                Some(ToolEnd::Error(error)) => ExchangeEnd::CallFailed { error: error.clone() },
+                Some(ToolCallEnd::Error(error)) => ExchangeEnd::CallFailed { error: error.clone() },
                 _ => ExchangeEnd::Succeeded,
             };
         }
@@ -280,7 +280,7 @@ impl ExchangeCollector {
         end: ExchangeEnd,
         ended_at: DateTime<Utc>,
     ) {
-        let exchange = self.open_exchange(within);
+        let exchange = self.get_or_open_exchange(within);
         exchange.iterations.extend_from_slice(rest);
         exchange.scope.attempt = within.attempt;
         if rest.is_empty() && is_failed_request(&end) && exchange.iterations.last().is_some_and(has_ended_calls) {
@@ -305,7 +305,7 @@ impl ExchangeCollector {
 }
 
 /// Returns the messages of earlier executions that the agent remembers.
-fn remembered_messages(state: &ConversationState, within: &AttemptScope) -> Vec<Message> {
+fn list_remembered_messages(state: &ConversationState, within: &AttemptScope) -> Vec<Message> {
     let id = state
         .plan()
         .find_agent_id(&within.agent)

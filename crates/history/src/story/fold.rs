@@ -5,11 +5,12 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::{
-    FirstRequest, RunStory, StoryAttempt, StoryAttemptEnd, StoryDecision, StoryEvent, StoryExecution, StoryTurn,
+    FirstModelRequest, RunStory, StoryAttempt, StoryAttemptEnd, StoryEvent, StoryExecution, StoryPermissionDecision,
+    StoryTurn,
 };
 use crate::AgentTotals;
 use ensemble_core::conversation::{
-    AgentStart, AttemptFailed, Event, ExecutionFinished, PartEnded, PermissionDecided, Record, TurnStarted,
+    AgentStart, AttemptFailed, Event, ExecutionFinished, PartAttemptEnded, PermissionDecided, Record, TurnStarted,
 };
 use ensemble_core::thread::{StopReason, ThreadIteration, ToolCall};
 
@@ -29,8 +30,8 @@ impl RunStory {
         match &record.event {
             Event::RunStarted(_) => {}
             Event::RunResumed(resumed) => {
-                self.end_attempts(StoryAttemptEnd::ProcessLost, None);
-                self.restart_executions(&resumed.again);
+                self.end_open_attempts(StoryAttemptEnd::ProcessLost, None);
+                self.reset_repeated_executions(&resumed.again);
                 self.events.push(StoryEvent::Resumed { at });
             }
             Event::MessageAdded(message) => {
@@ -67,7 +68,7 @@ impl RunStory {
             }
             Event::PermissionDecided(decided) => {
                 if let Some(execution) = self.open_execution_mut(&decided.within.agent) {
-                    execution.permissions.push(StoryDecision {
+                    execution.permissions.push(StoryPermissionDecision {
                         event: PermissionDecided::clone(decided),
                         at,
                     });
@@ -87,7 +88,7 @@ impl RunStory {
                     self.open_execution_mut(&ended.within.agent),
                     ended.within.is_execution(),
                 ) {
-                    execution.finish_call(&ended.call);
+                    execution.replace_ended_call(&ended.call);
                 }
             }
             Event::AttemptFailed(failed) => self.apply_failed_attempt(failed, at),
@@ -95,12 +96,12 @@ impl RunStory {
             Event::ExecutionFinished(finished) => self.apply_finished_execution(finished, at),
             Event::InputRequested(asked) => {
                 if let Some(execution) = self.open_execution_mut(&asked.agent) {
-                    execution.end_attempt(StoryAttemptEnd::AskedQuestion, Some(at));
+                    execution.end_latest_attempt(StoryAttemptEnd::AskedQuestion, Some(at));
                     execution.question = Some(asked.question.clone());
                 }
             }
             Event::Interrupted(cause) => {
-                self.end_attempts(StoryAttemptEnd::Stopped, Some(at));
+                self.end_open_attempts(StoryAttemptEnd::Stopped, Some(at));
                 self.events.push(StoryEvent::Interrupted {
                     cause: cause.clone(),
                     at,
@@ -109,7 +110,7 @@ impl RunStory {
             Event::TurnFinished(finished) => {
                 self.warnings.extend(finished.warnings.iter().cloned());
                 if let Some(turn) = self.open_turn_mut() {
-                    turn.close(finished, at);
+                    turn.close_turn(finished, at);
                 }
             }
             Event::RunEnded(ended) => {
@@ -118,11 +119,11 @@ impl RunStory {
                 self.events.push(StoryEvent::Ended { ended: end_event, at });
             }
         }
-        self.copy_totals(&record.event);
+        self.update_execution_totals(&record.event);
     }
 
     /// Copies the totals of the execution that the event concerns.
-    fn copy_totals(&mut self, event: &Event) {
+    fn update_execution_totals(&mut self, event: &Event) {
         let Some(agent) = event.agent_name() else { return };
         if let (Some(totals), Some(execution)) = (
             self.history.open_execution_totals(agent),
@@ -133,7 +134,7 @@ impl RunStory {
     }
 
     /// Resumes executions whose results a resume discards: they start again.
-    fn restart_executions(&mut self, agents: &[Arc<str>]) {
+    fn reset_repeated_executions(&mut self, agents: &[Arc<str>]) {
         for agent in agents {
             if let Some(execution) = self.open_execution_mut(agent) {
                 execution.finish_event = None;
@@ -146,7 +147,7 @@ impl RunStory {
     /// start, and their time is that of the other run.
     fn add_active_time(&mut self, record: &Record) {
         let is_pause = matches!(record.event, Event::RunResumed(_) | Event::MessageAdded(_));
-        if let (Some(latest), false) = (self.history.latest_at(), is_pause) {
+        if let (Some(latest), false) = (self.history.latest_record_at(), is_pause) {
             self.active += (record.at - latest).as_seconds_f64().max(0.0);
         }
     }
@@ -163,14 +164,14 @@ impl RunStory {
                 pause: failed.pause,
                 stderr: failed.stderr.clone(),
             };
-            execution.end_attempt(end, Some(at));
+            execution.end_latest_attempt(end, Some(at));
         }
     }
 
-    fn apply_ended_part(&mut self, part: &PartEnded) {
+    fn apply_ended_part(&mut self, part: &PartAttemptEnded) {
         self.add_warnings(&format!("{}[{}]", part.agent, part.key), &part.warnings);
         if let Some(execution) = self.open_execution_mut(&part.agent) {
-            execution.parts.push(PartEnded {
+            execution.parts.push(PartAttemptEnded {
                 exchange: Vec::new(),
                 ..part.clone()
             });
@@ -181,7 +182,7 @@ impl RunStory {
         self.add_warnings(&finished.agent, &finished.warnings);
         if let Some(execution) = self.open_execution_mut(&finished.agent) {
             execution.question = None;
-            execution.end_attempt(StoryAttemptEnd::Final, Some(at));
+            execution.end_latest_attempt(StoryAttemptEnd::Final, Some(at));
             finished
                 .exchange
                 .iter()
@@ -216,9 +217,9 @@ impl RunStory {
     }
 
     /// Ends all open attempts with this result.
-    fn end_attempts(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
+    fn end_open_attempts(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
         for execution in self.open_turn_mut().into_iter().flat_map(|turn| &mut turn.executions) {
-            execution.end_attempt(end.clone(), at);
+            execution.end_latest_attempt(end.clone(), at);
         }
     }
 }
@@ -247,26 +248,26 @@ impl StoryExecution {
 
     fn add_iteration(&mut self, iteration: &ThreadIteration) {
         self.stop_reason = iteration.stop_reason().or(self.stop_reason);
-        if let Some(text) = iteration.text_with_calls() {
+        if let Some(text) = iteration.text_beside_tool_calls() {
             self.beside_calls.push((self.tool_calls.len(), text.to_owned()));
         }
         self.tool_calls.extend(iteration.tool_calls.iter().cloned());
         if self.first_request.is_none() {
-            self.first_request = FirstRequest::from_iteration(iteration);
+            self.first_request = FirstModelRequest::from_iteration(iteration);
         }
         if let Some(dropped) = iteration.metadata.get("dropped") {
             self.dropped_messages = Some(dropped.clone());
         }
     }
 
-    fn finish_call(&mut self, ended: &ToolCall) {
+    fn replace_ended_call(&mut self, ended: &ToolCall) {
         let mut calls = self.tool_calls.iter_mut().rev();
         if let Some(call) = calls.find(|call| call.end.is_none() && call.id == ended.id) {
             *call = ended.clone();
         }
     }
 
-    fn end_attempt(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
+    fn end_latest_attempt(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
         let last = self.attempts.last_mut();
         if let Some(attempt) = last.filter(|attempt| attempt.end == StoryAttemptEnd::InProgress) {
             // The last reply called tools: that was not the end of the turn.

@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    ExecutionFinished, PartEnded, PermissionDecided, RequestsByTarget, RunEnded, RunInterruption, RunStarted,
+    ExecutionFinished, PartAttemptEnded, PermissionDecided, RequestsByTarget, RunEnded, RunInterruption, RunStarted,
     SkippedAgent, TurnFinished,
 };
 use ensemble_core::request::PendingRequest;
@@ -29,11 +29,11 @@ use ensemble_core::thread::{StopReason, ToolCall};
 use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage, OperatorQuestion, RunContext};
 
 pub use compare::{
-    BothRuns, ComparedOutcome, ComparedRun, ContextChange, DecisionDifference, ExecutionDifference, RunComparison,
-    TextDifference, compare_runs,
+    BothRuns, ComparedOutcome, ComparedRun, ContextChange, FirstExecutionDifference, FirstTextDifference,
+    FirstTurnDifference, RunComparison, compare_runs,
 };
-pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, collect_model_exchanges};
-pub use first_request::FirstRequest;
+pub use exchanges::{ExchangeEnd, FileRecordNumbers, ModelExchange, collect_model_exchanges};
+pub use first_request::FirstModelRequest;
 pub use value_changes::{ValueChange, compare_values};
 
 use crate::question::answered_question_text;
@@ -135,22 +135,22 @@ pub struct StoryExecution {
     /// The texts of its model beside tool calls: the number of calls before the text, and the text.
     pub beside_calls: Vec<(usize, String)>,
     /// The decisions about tool calls that need permission, in order.
-    pub permissions: Vec<StoryDecision>,
+    pub permissions: Vec<StoryPermissionDecision>,
     /// Why the model stopped its last reply.
     pub stop_reason: Option<StopReason>,
     /// The messages that its model did not receive, as the thread notes them.
     pub dropped_messages: Option<Value>,
     /// What the model was asked first.
-    pub first_request: Option<FirstRequest>,
+    pub first_request: Option<FirstModelRequest>,
     /// The totals of all attempts.
     pub totals: AgentTotals,
     /// The attempts of its parts that have ended, in order, without the messages to a model.
-    pub parts: Vec<PartEnded>,
+    pub parts: Vec<PartAttemptEnded>,
 }
 
 /// A decision about a tool call, with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StoryDecision {
+pub struct StoryPermissionDecision {
     /// The decision.
     #[serde(flatten)]
     pub event: PermissionDecided,
@@ -212,7 +212,7 @@ impl RunStory {
     }
 
     /// Returns the time in which a process executed the turns, in seconds, with the turns that a fork has taken over.
-    pub fn wall_seconds(&self) -> f64 {
+    pub fn active_seconds(&self) -> f64 {
         let taken_over = self
             .turns()
             .filter(|turn| Some(turn.started_at) < self.history.started_at());
@@ -263,7 +263,7 @@ impl StoryTurn {
         self.executions.iter_mut().find(|execution| &*execution.agent == agent)
     }
 
-    fn close(&mut self, event: &TurnFinished, at: DateTime<Utc>) {
+    fn close_turn(&mut self, event: &TurnFinished, at: DateTime<Utc>) {
         self.finished_at = Some(at);
         self.requests = event.requests.clone();
         self.warnings.extend(event.warnings.iter().cloned());
@@ -272,9 +272,9 @@ impl StoryTurn {
 
 impl StoryExecution {
     /// Returns the words for people that say who answered the question of an input agent.
-    pub fn answer_author(&self) -> Option<String> {
+    pub fn describe_answer_author(&self) -> Option<String> {
         let answer = self.finish_event.as_ref()?.answer.as_ref()?;
-        Some(answer.describe_author())
+        Some(answer.describe_authorship())
     }
 
     /// Returns the answered question of an input agent, with its choices.

@@ -28,7 +28,7 @@ fn collect_changes(path: String, a: Option<&Value>, b: Option<&Value>, found: &m
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
             let only_b = b.keys().filter(|key| !a.contains_key(*key));
             for key in a.keys().chain(only_b) {
-                collect_changes(join_key(&path, key), a.get(key), b.get(key), found);
+                collect_changes(append_key_to_path(&path, key), a.get(key), b.get(key), found);
             }
         }
         (Some(Value::Array(a)), Some(Value::Array(b))) => {
@@ -45,7 +45,7 @@ fn collect_changes(path: String, a: Option<&Value>, b: Option<&Value>, found: &m
     }
 }
 
-fn join_key(path: &str, key: &str) -> String {
+fn append_key_to_path(path: &str, key: &str) -> String {
     let is_word = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match (is_word, path.is_empty()) {
         (true, true) => key.to_owned(),

@@ -6,23 +6,23 @@ use ensemble_language::source::Span;
 use ensemble_language::yaml::edit::needs_yaml_escape;
 
 /// The comments that are not written yet.
-pub(super) struct PendingComments {
-    list: Vec<SourceComment>,
+pub(super) struct UnwrittenComments {
+    list: Vec<PositionedComment>,
     next: usize,
     /// The ranges whose comments are shown elsewhere.
     skipped: Vec<Span>,
 }
 
-struct SourceComment {
+struct PositionedComment {
     at: usize,
     text: String,
     /// Whether the import wrote the comment, not the old file.
     is_remark: bool,
 }
 
-impl PendingComments {
+impl UnwrittenComments {
     /// Returns the comments of the file, and remarks about its places.
-    pub(super) fn from_document(document: &YamlDocument, remarks: &[ImportRemark]) -> Self {
+    pub(super) fn from_document_and_remarks(document: &YamlDocument, remarks: &[ImportRemark]) -> Self {
         let text = document.source().text();
         let mut list = Vec::new();
         for span in document.comments() {
@@ -34,7 +34,7 @@ impl PendingComments {
             // A comment for editors may name another schema.
             if !is_modeline {
                 let visible_chars = words.chars().map(|c| if needs_yaml_escape(c) { ' ' } else { c });
-                list.push(SourceComment {
+                list.push(PositionedComment {
                     at: span.start,
                     text: visible_chars.collect(),
                     is_remark: false,
@@ -42,7 +42,7 @@ impl PendingComments {
             }
         }
         for remark in remarks {
-            list.extend(remark.lines.iter().map(|line| SourceComment {
+            list.extend(remark.lines.iter().map(|line| PositionedComment {
                 at: remark.at,
                 text: format!("# {line}"),
                 is_remark: true,
@@ -57,7 +57,7 @@ impl PendingComments {
     }
 
     /// Drops the comments of a range of the text.
-    pub(super) fn skip_comments_in(&mut self, span: Span) {
+    pub(super) fn skip_comments_in_span(&mut self, span: Span) {
         self.skipped.push(span);
     }
 

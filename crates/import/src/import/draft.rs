@@ -9,12 +9,12 @@ use ensemble_language::yaml::edit::needs_yaml_escape;
 /// A map of the new file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DraftMap {
-    pub(super) lines: Vec<DraftLine>,
+    pub(super) lines: Vec<DraftMapLine>,
 }
 
 /// An entry of a map.
 #[derive(Debug, Clone)]
-pub(super) enum DraftLine {
+pub(super) enum DraftMapLine {
     /// A key and its value; `from` is the old key.
     Entry {
         key: String,
@@ -22,7 +22,7 @@ pub(super) enum DraftLine {
         from: Option<Span>,
     },
     /// A part that was not converted.
-    Unconverted(UnconvertedKey),
+    Unconverted(UnconvertedKeyComment),
     /// An old key that is written elsewhere; the comments above it are written here.
     WrittenElsewhere(Span),
 }
@@ -38,7 +38,7 @@ pub(super) enum DraftValue {
 
 /// A comment in place of a part.
 #[derive(Debug, Clone)]
-pub(super) struct UnconvertedKey {
+pub(super) struct UnconvertedKeyComment {
     /// The old key.
     pub(super) from: Span,
     /// The range of the old file that it covers; comments in this range are part of the text.
@@ -47,7 +47,7 @@ pub(super) struct UnconvertedKey {
     pub(super) lines: Vec<String>,
 }
 
-impl UnconvertedKey {
+impl UnconvertedKeyComment {
     /// Returns a key that is not converted: the reason, the replacement, and the text of the key.
     pub(super) fn for_entry(source: &SourceText, entry: &YamlEntry, why: &str, instead: &str) -> Self {
         let covers = Span::new(entry.key_span.start, entry.value.span.end.max(entry.key_span.end));
@@ -66,7 +66,7 @@ impl UnconvertedKey {
         Self {
             from: entry.key_span,
             covered_span,
-            lines: lines.iter().map(|line| sanitize_comment_line(line)).collect(),
+            lines: lines.iter().map(|line| to_comment_line(line)).collect(),
         }
     }
 }
@@ -85,15 +85,15 @@ impl ImportRemark {
         Self {
             at,
             lines: vec![
-                sanitize_comment_line(&format!("look at this: {message}")),
-                sanitize_comment_line(&format!("  {help}")),
+                to_comment_line(&format!("look at this: {message}")),
+                to_comment_line(&format!("  {help}")),
             ],
         }
     }
 }
 
 /// Removes characters that would end the comment, or that YAML does not allow.
-fn sanitize_comment_line(text: &str) -> String {
+fn to_comment_line(text: &str) -> String {
     text.chars()
         .map(|c| if needs_yaml_escape(c) { ' ' } else { c })
         .collect()
@@ -101,37 +101,37 @@ fn sanitize_comment_line(text: &str) -> String {
 
 impl DraftMap {
     /// Adds a plain value.
-    pub(super) fn put_value(&mut self, key: &str, value: impl Into<Value>, from: Option<Span>) {
+    pub(super) fn put_plain_value(&mut self, key: &str, value: impl Into<Value>, from: Option<Span>) {
         self.lines
-            .push(DraftLine::new_entry(key, DraftValue::Plain(value.into()), from));
+            .push(DraftMapLine::new_entry(key, DraftValue::Plain(value.into()), from));
     }
 
     /// Adds any value.
     pub(super) fn put_draft_value(&mut self, key: &str, value: DraftValue, from: Span) {
-        self.lines.push(DraftLine::new_entry(key, value, Some(from)));
+        self.lines.push(DraftMapLine::new_entry(key, value, Some(from)));
     }
 
-    pub(super) fn put_unconverted(&mut self, lost: UnconvertedKey) {
-        self.lines.push(DraftLine::Unconverted(lost));
+    pub(super) fn put_comment(&mut self, lost: UnconvertedKeyComment) {
+        self.lines.push(DraftMapLine::Unconverted(lost));
     }
 
     /// Returns the value under a key.
-    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut DraftValue> {
+    pub(super) fn get_value_mut(&mut self, name: &str) -> Option<&mut DraftValue> {
         self.lines.iter_mut().find_map(|line| match line {
-            DraftLine::Entry { key, value, .. } if key == name => Some(value),
+            DraftMapLine::Entry { key, value, .. } if key == name => Some(value),
             _ => None,
         })
     }
 
     /// Returns the place of a key.
-    pub(super) fn find_key(&self, name: &str) -> Option<usize> {
+    pub(super) fn find_line_index(&self, name: &str) -> Option<usize> {
         self.lines
             .iter()
-            .position(|line| matches!(line, DraftLine::Entry { key, .. } if key == name))
+            .position(|line| matches!(line, DraftMapLine::Entry { key, .. } if key == name))
     }
 }
 
-impl DraftLine {
+impl DraftMapLine {
     pub(super) fn new_entry(key: &str, value: DraftValue, from: Option<Span>) -> Self {
         Self::Entry {
             key: key.to_owned(),

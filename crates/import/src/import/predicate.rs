@@ -18,7 +18,7 @@ impl GuardPredicate {
     /// Parses a predicate; `None` for another kind of comparison.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (left, literal) = match text.split_once("==") {
-            Some((left, right)) => (left.trim(), Some(parse_literal(right.trim())?)),
+            Some((left, right)) => (left.trim(), Some(convert_compared_literal(right.trim())?)),
             None => (text.trim(), None),
         };
         let inner = left.strip_prefix("${")?.strip_suffix('}')?;
@@ -32,28 +32,28 @@ impl GuardPredicate {
     }
 
     /// Returns the condition on the output of the agent that is named first.
-    pub(super) fn agent_condition(&self) -> Option<String> {
+    pub(super) fn to_condition_without_agent(&self) -> Option<String> {
         if self.path.is_empty() {
             return None;
         }
-        self.render_condition(&self.path)
+        self.render_condition_on_path(&self.path)
     }
 
     /// Returns the condition on an output in which the first word is a key.
-    pub(super) fn output_condition(&self) -> Option<String> {
+    pub(super) fn to_condition_with_all_keys(&self) -> Option<String> {
         let mut path = vec![self.head.clone()];
         path.extend(self.path.iter().cloned());
-        self.render_condition(&path)
+        self.render_condition_on_path(&path)
     }
 
-    fn render_condition(&self, path: &[String]) -> Option<String> {
+    fn render_condition_on_path(&self, path: &[String]) -> Option<String> {
         let mut text = "output".to_owned();
         for (at, part) in path.iter().enumerate() {
             let word = is_script_member_name(part) && Condition::check_syntax(&format!("output.{part}")).is_ok();
             let quiet = if at == 0 { "" } else { "?" };
             text.push_str(&match word {
                 true => format!("{quiet}.{part}"),
-                false => format!("{quiet}[{}]", quote_literal(part)),
+                false => format!("{quiet}[{}]", quote_condition_literal(part)),
             });
         }
         if let Some(literal) = &self.literal {
@@ -63,7 +63,7 @@ impl GuardPredicate {
     }
 }
 
-fn parse_literal(text: &str) -> Option<String> {
+fn convert_compared_literal(text: &str) -> Option<String> {
     match text {
         "" => None,
         text if text.contains("${") => None,
@@ -75,12 +75,12 @@ fn parse_literal(text: &str) -> Option<String> {
                 let inner = text.strip_prefix(*quote)?.strip_suffix(*quote)?;
                 Some(inner)
             });
-            Some(quote_literal(bare.unwrap_or(text)))
+            Some(quote_condition_literal(bare.unwrap_or(text)))
         }
     }
 }
 
-fn quote_literal(text: &str) -> String {
+fn quote_condition_literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
@@ -102,7 +102,10 @@ mod tests {
         ] {
             let predicate = GuardPredicate::parse(text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!(
-                (predicate.head.as_str(), predicate.agent_condition().as_deref()),
+                (
+                    predicate.head.as_str(),
+                    predicate.to_condition_without_agent().as_deref()
+                ),
                 (head, condition),
                 "{text}"
             );
@@ -118,6 +121,9 @@ mod tests {
             assert_eq!(GuardPredicate::parse(text), None, "{text}");
         }
         let until = GuardPredicate::parse("${diagnostics.accept}").expect("a predicate");
-        assert_eq!(until.output_condition().as_deref(), Some("output.diagnostics?.accept"));
+        assert_eq!(
+            until.to_condition_with_all_keys().as_deref(),
+            Some("output.diagnostics?.accept")
+        );
     }
 }

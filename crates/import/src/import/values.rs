@@ -5,7 +5,7 @@
 
 use serde_json::{Number, Value};
 
-use super::draft::{DraftLine, DraftMap, DraftValue};
+use super::draft::{DraftMap, DraftMapLine, DraftValue};
 use ensemble_language::loader::document::{ScalarValue, YamlContent, YamlNode, YamlScalar};
 
 /// Converts any value.
@@ -21,19 +21,21 @@ pub(super) fn to_json(node: &YamlNode) -> Value {
 }
 
 /// Returns the same, with the places of keys and items, so that comments stay at their places.
-pub(super) fn to_draft_value(node: &YamlNode) -> DraftValue {
+pub(super) fn yaml_node_to_draft(node: &YamlNode) -> DraftValue {
     match &node.content {
         YamlContent::Mapping(entries) if !entries.is_empty() => DraftValue::Map(DraftMap {
             lines: entries
                 .iter()
-                .map(|entry| DraftLine::new_entry(&entry.key, to_draft_value(&entry.value), Some(entry.key_span)))
+                .map(|entry| {
+                    DraftMapLine::new_entry(&entry.key, yaml_node_to_draft(&entry.value), Some(entry.key_span))
+                })
                 .collect(),
         }),
         YamlContent::Sequence(items) if items.iter().any(|item| !matches!(item.content, YamlContent::Scalar(_))) => {
             DraftValue::List(
                 items
                     .iter()
-                    .map(|item| (to_draft_value(item), Some(item.span)))
+                    .map(|item| (yaml_node_to_draft(item), Some(item.span)))
                     .collect(),
             )
         }
@@ -42,7 +44,7 @@ pub(super) fn to_draft_value(node: &YamlNode) -> DraftValue {
 }
 
 /// Returns a scalar as text; `None` for other values.
-pub(super) fn scalar_text(node: &YamlNode) -> String {
+pub(super) fn scalar_or_empty_text(node: &YamlNode) -> String {
     match &node.content {
         YamlContent::Scalar(scalar) if scalar.value != ScalarValue::Null => scalar.text.to_string(),
         _ => String::new(),
@@ -50,7 +52,7 @@ pub(super) fn scalar_text(node: &YamlNode) -> String {
 }
 
 /// Returns whether the value means true.
-pub(super) fn means_true(node: &YamlNode) -> bool {
+pub(super) fn is_true_value(node: &YamlNode) -> bool {
     to_json(node) == Value::Bool(true)
 }
 

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ensemble_core::store::{RunId, StoreError, find_only_run};
+use ensemble_core::store::{RunId, StoreError, resolve_run_prefix};
 use ensemble_history::{RunState, RunSummary};
 use ensemble_runs::{RunError, RunOptions};
 use serde_json::{Value, json};
 
 use super::{McpCallError, McpSession, McpToolReply, document_response};
-use crate::status::{load_run_status, summary_json};
+use crate::status::{load_run_status, run_summary_json};
 use crate::tools::ToolArguments;
 
 /// Maximum number of runs that are searched for the latest run of an ensemble.
@@ -17,11 +17,11 @@ const MAX_SEARCHED_RUNS: usize = 1000;
 
 impl McpSession {
     /// Resolves a run of an ensemble of the folder by its id or the start of its id. Paths are not accepted.
-    pub(super) async fn resolve_run(&self, given: &str) -> Result<RunId, McpCallError> {
+    pub(super) async fn resolve_served_run(&self, given: &str) -> Result<RunId, McpCallError> {
         let place = || "the served folder".to_owned();
         let store = self.run_service().runs().store();
         let all = store.list_runs().await.map_err(RunError::from)?;
-        let stored_run = find_only_run(given, all, place()).map_err(RunError::from)?;
+        let stored_run = resolve_run_prefix(given, all, place()).map_err(RunError::from)?;
         let summary = self.run_service().load_summary(stored_run.id()).await?;
         if !self.is_run_served(&summary) {
             let (id, place) = (given.to_owned(), place());
@@ -52,7 +52,7 @@ impl McpSession {
     pub(super) async fn list_served_summaries(&self, limit: usize) -> Result<Vec<RunSummary>, RunError> {
         let mut search_limit = limit;
         loop {
-            let all = self.run_service().list_summaries(search_limit).await?;
+            let all = self.run_service().load_latest_summaries(search_limit).await?;
             let is_whole = all.len() < search_limit;
             // A run that cannot be read is nobody's.
             let served = all.into_iter().flatten().filter(|summary| self.is_run_served(summary));
@@ -76,7 +76,7 @@ impl McpSession {
     /// Returns the latest runs as a document (tool `list_runs`).
     pub(super) async fn list_runs(&self, limit: usize) -> McpToolReply {
         let summaries = self.list_served_summaries(limit).await?;
-        let runs: Vec<Value> = summaries.iter().map(summary_json).collect();
+        let runs: Vec<Value> = summaries.iter().map(run_summary_json).collect();
         Ok(document_response(json!({"runs": runs}), false))
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ensemble_project::Project;
 
-use crate::catalog::{FolderFingerprint, folder_fingerprint};
+use crate::catalog::{FolderFingerprint, read_folder_fingerprint};
 
 /// How often the folder is looked at for ensembles that came, went or changed.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ impl WatchedFolder {
     /// Waits for one interval, and returns whether an ensemble in the folder has changed.
     pub(super) async fn wait_and_detect_change(&mut self) -> bool {
         tokio::time::sleep(POLL_INTERVAL).await;
-        let now = folder_fingerprint(&self.project);
+        let now = read_folder_fingerprint(&self.project);
         std::mem::replace(&mut self.known, now) != self.known
     }
 }

@@ -2,7 +2,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{ModelQuery, ModelQueryResult, RequestTokens, ToolSpec};
-use ensemble_core::thread::{ExecutionRef, LiveUpdate, Message, NoLiveOutput, Role, StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{
+    ExecutionAttemptRef, IgnoredLiveOutput, LiveUpdate, Message, MessageRole, StopReason, ToolCall, ToolCallEnd,
+};
 use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::profiles::ChainedProfile;
 
@@ -66,8 +68,8 @@ fn ask(text: &str, requests_made: u64) -> ModelQuery {
     ModelQuery {
         request_counter: Arc::default(),
         systems: vec![Some("Be brief.".into())],
-        messages: vec![Message::new(Role::User, text)],
-        source: ExecutionRef {
+        messages: vec![Message::new(MessageRole::User, text)],
+        source: ExecutionAttemptRef {
             run: "".into(),
             agent: "writer".into(),
             execution: 1,
@@ -82,7 +84,7 @@ fn ask(text: &str, requests_made: u64) -> ModelQuery {
 
 async fn said(model: &Model, ask: ModelQuery) -> String {
     model
-        .answer_query(ask, &NoLiveOutput)
+        .answer_query(ask, &IgnoredLiveOutput)
         .await
         .result
         .map_or_else(|error| error.message, |reply| reply.text)
@@ -108,14 +110,14 @@ async fn a_reply_is_kept_and_given_again_as_it_was() {
     let (_guard, path) = folder();
     let cache = ReplyCache::read_write(path.clone()).unwrap();
     let (first, _) = model(&cache);
-    let asked = first.answer_query(ask("Hello", 0), &NoLiveOutput).await;
+    let asked = first.answer_query(ask("Hello", 0), &IgnoredLiveOutput).await;
     let fresh = asked.result.unwrap();
     assert!(!fresh.cached);
 
     #[derive(Default)]
     struct Ear(Mutex<String>);
-    impl ensemble_core::thread::LiveOutput for Ear {
-        fn receive_update(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
+    impl ensemble_core::thread::LiveOutputReceiver for Ear {
+        fn receive_update(&self, _: &ExecutionAttemptRef, update: LiveUpdate<'_>) {
             if let LiveUpdate::Text(text) = update {
                 self.0.lock().unwrap().push_str(text);
             }
@@ -150,14 +152,14 @@ async fn whatever_changes_the_reply_changes_the_entry() {
     let base = ask("Hello", 0);
     said(&model(&cache).0, base.clone()).await;
     let with_call = |end: &str, duration| {
-        let call = ToolCall::new("1", "look", json!({})).with_end(ToolEnd::Result(json!(end)), duration);
+        let call = ToolCall::new("1", "look", json!({})).with_end(ToolCallEnd::Result(json!(end)), duration);
         let reply = Message {
             tool_calls: vec![call],
-            ..Message::new(Role::Assistant, "")
+            ..Message::new(MessageRole::Assistant, "")
         };
         ModelQuery {
             request_counter: Arc::default(),
-            messages: vec![Message::new(Role::User, "Hello"), reply],
+            messages: vec![Message::new(MessageRole::User, "Hello"), reply],
             ..base.clone()
         }
     };
@@ -220,7 +222,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
     ];
     for (at, (profile, ask, expected)) in table.into_iter().enumerate() {
         let (model, _) = model_of(profile, &cache);
-        let reply = model.answer_query(ask, &NoLiveOutput).await.result.unwrap();
+        let reply = model.answer_query(ask, &IgnoredLiveOutput).await.result.unwrap();
         assert_eq!(reply.cached, expected, "row {at}");
     }
     let mut other = ask("Hello", 0);
@@ -228,7 +230,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
     assert!(
         !model(&cache)
             .0
-            .answer_query(other, &NoLiveOutput)
+            .answer_query(other, &IgnoredLiveOutput)
             .await
             .result
             .unwrap()
@@ -370,7 +372,7 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
             "{told}"
         );
 
-        let asked = model(&cache).0.answer_query(ask("Hello", 0), &NoLiveOutput).await;
+        let asked = model(&cache).0.answer_query(ask("Hello", 0), &IgnoredLiveOutput).await;
         assert!(!asked.result.unwrap().cached);
         assert!(asked.warnings[0].contains("cannot be used"), "{:?}", asked.warnings);
         assert_eq!(
@@ -388,7 +390,7 @@ async fn a_cache_that_cannot_be_written_is_a_warning() {
     let cache = ReplyCache::read_write(path.clone()).unwrap();
     std::fs::create_dir(&path).unwrap();
     std::fs::write(path.join("writer"), "a file where the folder would be").unwrap();
-    let asked = model(&cache).0.answer_query(ask("Hello", 0), &NoLiveOutput).await;
+    let asked = model(&cache).0.answer_query(ask("Hello", 0), &IgnoredLiveOutput).await;
     assert_eq!(asked.result.unwrap().text, "reply 1");
     let words = asked.warnings.join("\n");
     assert!(words.contains("cannot be written"), "{words}");

@@ -14,7 +14,7 @@ use crate::{
 };
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::thread::{ExecutionRef, LiveOutput, StopReason};
+use ensemble_core::thread::{ExecutionAttemptRef, LiveOutputReceiver, StopReason};
 use ensemble_language::ensemble::{self, ModelChoice, ModelProfile};
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileChain, ProfileError, check_provider};
 
@@ -25,7 +25,7 @@ pub struct Model {
     is_simulated: bool,
     network: ModelNetwork,
     /// The execution that a fallback has answered, and the place of the fallback.
-    fallen_back: Arc<Mutex<Option<(ExecutionRef, usize)>>>,
+    fallen_back: Arc<Mutex<Option<(ExecutionAttemptRef, usize)>>>,
 }
 
 impl Model {
@@ -159,7 +159,7 @@ impl Model {
     pub fn answer_query<'f>(
         &'f self,
         ask: ModelQuery,
-        live_output: &'f dyn LiveOutput,
+        live_output: &'f dyn LiveOutputReceiver,
     ) -> BoxFuture<'f, ModelQueryResult> {
         Box::pin(async move {
             let mut query = ChainQuery {
@@ -211,7 +211,7 @@ impl Model {
 
 impl Model {
     /// Returns the indexes of the profiles in the order of requests. A fallback that answered stays first for the rest of the execution.
-    fn profile_order(&self, source: &ExecutionRef) -> Vec<usize> {
+    fn profile_order(&self, source: &ExecutionAttemptRef) -> Vec<usize> {
         let fallen_back = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
         let first = fallen_back
             .as_ref()
@@ -221,7 +221,7 @@ impl Model {
     }
 
     /// Stores the fallback that answered, for the rest of the execution.
-    fn remember_fallback(&self, source: &ExecutionRef, at: usize) {
+    fn remember_fallback(&self, source: &ExecutionAttemptRef, at: usize) {
         if at > 0 && !source.run.is_empty() {
             let mut fallen_back = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
             *fallen_back = Some((source.clone(), at));
@@ -241,7 +241,7 @@ fn wrap_with_pace(
 }
 
 /// Returns whether both belong to the same execution, also in different attempts.
-fn is_same_execution(one: &ExecutionRef, other: &ExecutionRef) -> bool {
+fn is_same_execution(one: &ExecutionAttemptRef, other: &ExecutionAttemptRef) -> bool {
     (&one.run, &one.agent, one.execution) == (&other.run, &other.agent, other.execution)
 }
 

@@ -115,7 +115,7 @@ impl ProviderPace {
             Some(permits) => Arc::clone(permits).acquire_owned().await.ok(),
             None => None,
         };
-        let _pause = clock.pause();
+        let _pause = clock.pause_with_outer_stopwatches();
         let _turn = self.gate.lock().await;
         loop {
             let wait = {

@@ -3,20 +3,20 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
+use ensemble_core::thread::{ExecutionAttemptRef, LiveOutputReceiver, LiveUpdate};
 
 use crate::{ModelError, ReplyPiece};
 
 /// Forwarder of reply pieces to the live output, which records whether any were sent.
 pub(crate) struct ReplyForwarder<'a> {
-    source: &'a ExecutionRef,
-    live_output: &'a dyn LiveOutput,
+    source: &'a ExecutionAttemptRef,
+    live_output: &'a dyn LiveOutputReceiver,
     was_heard: AtomicBool,
     has_reasoned: AtomicBool,
 }
 
 impl<'a> ReplyForwarder<'a> {
-    pub(crate) fn new(source: &'a ExecutionRef, live_output: &'a dyn LiveOutput) -> Self {
+    pub(crate) fn new(source: &'a ExecutionAttemptRef, live_output: &'a dyn LiveOutputReceiver) -> Self {
         Self {
             source,
             live_output,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ensemble_core::thread::{Message, Role};
+use ensemble_core::thread::{Message, MessageRole};
 use ensemble_language::ensemble::{self, ModelProfile, RetryPolicy};
 use ensemble_language::profiles::ChainedProfile;
 
@@ -209,7 +209,7 @@ impl ChainQuery<'_> {
         }
         self.replies.report_retry(pause, &error);
         if account_pause.is_zero() {
-            let _pause = self.ask.clock.pause();
+            let _pause = self.ask.clock.pause_with_outer_stopwatches();
             tokio::time::sleep(own_pause).await;
         }
         Ok(())
@@ -301,8 +301,12 @@ async fn ask_once(
 /// Builds the request for the profile at index `at` of the chain, with this request number.
 fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64) -> ModelRequest {
     let system = ask.systems.get(at).cloned().flatten();
-    let system = system.map(|content| Message::new(Role::System, content));
-    let prompt = ask.messages.iter().rev().find(|message| message.role == Role::User);
+    let system = system.map(|content| Message::new(MessageRole::System, content));
+    let prompt = ask
+        .messages
+        .iter()
+        .rev()
+        .find(|message| message.role == MessageRole::User);
     ModelRequest {
         prompt: prompt
             .map(|message| message.content.as_str())

@@ -9,7 +9,7 @@ use crate::request::attachments;
 use crate::request::schema::to_closed_schema;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{Message, Role, ToolCall, ToolEnd};
+use ensemble_core::thread::{Message, MessageRole, ToolCall, ToolCallEnd};
 use ensemble_language::ensemble::ModelProfile;
 
 /// Limit on reply tokens if the profile has none. The API requires a limit, and every model accepts this one.
@@ -49,7 +49,7 @@ impl ProviderDialect for AnthropicDialect {
         body.entry("max_tokens").or_insert(json!(DEFAULT_REPLY_TOKENS));
         body.insert("model".into(), json!(request.profile.model));
         body.insert("stream".into(), json!(true));
-        let is_system = |message: &&Message| message.role == Role::System;
+        let is_system = |message: &&Message| message.role == MessageRole::System;
         let system: Vec<&str> = request
             .messages
             .iter()
@@ -188,7 +188,7 @@ fn set_stop_reason(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), Re
 
 /// Converts a message, and the results of its tool calls, to messages of the API.
 fn messages_to_json(message: &Message) -> Vec<Value> {
-    let role = if message.role == Role::User {
+    let role = if message.role == MessageRole::User {
         "user"
     } else {
         "assistant"
@@ -216,7 +216,7 @@ fn messages_to_json(message: &Message) -> Vec<Value> {
         .chain(message.tool_calls.iter().map(call))
         .collect();
     let result = |call: &ToolCall| {
-        let is_error = !matches!(call.end, Some(ToolEnd::Result(_)));
+        let is_error = !matches!(call.end, Some(ToolCallEnd::Result(_)));
         json!({"type": "tool_result", "tool_use_id": call.id, "content": attachments::anthropic_result(call), "is_error": is_error})
     };
     let results: Vec<Value> = message.tool_calls.iter().map(result).collect();

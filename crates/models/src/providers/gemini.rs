@@ -8,7 +8,7 @@ use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{INTERRUPTED, Message, Role, ToolCall, ToolEnd};
+use ensemble_core::thread::{INTERRUPTED_TOOL_ERROR, Message, MessageRole, ToolCall, ToolCallEnd};
 
 /// Key for the signature of the thoughts that led to a part.
 const SIGNATURE_KEY: &str = "thoughtSignature";
@@ -48,7 +48,7 @@ impl ProviderDialect for GeminiDialect {
         let words = [Some("temperature"), Some("topP"), Some("maxOutputTokens"), Some("seed")];
         let mut config = sampling_settings(&request.profile, words);
         let mut body = json!({});
-        let is_system = |message: &&Message| message.role == Role::System;
+        let is_system = |message: &&Message| message.role == MessageRole::System;
         let system: Vec<Value> = request
             .messages
             .iter()
@@ -151,7 +151,11 @@ fn needs_signatures(model: &str) -> bool {
 
 /// Converts a message, and the results of its tool calls, to contents of the API.
 fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
-    let role = if message.role == Role::User { "user" } else { "model" };
+    let role = if message.role == MessageRole::User {
+        "user"
+    } else {
+        "model"
+    };
     if !message.attachments.is_empty() {
         return vec![json!({"role": role, "parts": attachments::gemini_user_parts(message)})];
     }
@@ -191,10 +195,10 @@ fn call_to_json(call: &ToolCall) -> Value {
 /// Converts the result of a tool call to a part.
 fn result_to_json(call: &ToolCall) -> Value {
     let response = match &call.end {
-        Some(ToolEnd::Result(Value::Object(result))) => Value::Object(result.clone()),
-        Some(ToolEnd::Result(result)) => json!({ "result": result }),
-        Some(ToolEnd::Error(error)) => json!({ "error": error }),
-        None => json!({ "error": INTERRUPTED }),
+        Some(ToolCallEnd::Result(Value::Object(result))) => Value::Object(result.clone()),
+        Some(ToolCallEnd::Result(result)) => json!({ "result": result }),
+        Some(ToolCallEnd::Error(error)) => json!({ "error": error }),
+        None => json!({ "error": INTERRUPTED_TOOL_ERROR }),
     };
     json!({"functionResponse": {"name": call.name, "response": response}})
 }

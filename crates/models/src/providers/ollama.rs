@@ -9,7 +9,7 @@ use crate::request::attachments;
 use crate::transport::frames::EventFraming;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{Message, Role, ToolCall};
+use ensemble_core::thread::{Message, MessageRole, ToolCall};
 
 /// Protocol of the Ollama API.
 pub(crate) struct OllamaDialect;
@@ -91,9 +91,9 @@ impl ProviderDialect for OllamaDialect {
 /// Converts a message, and the results of its tool calls, to messages of the API.
 fn messages_to_json(message: &Message) -> Vec<Value> {
     let role = match message.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
+        MessageRole::System => "system",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     };
     if !message.attachments.is_empty() {
         return vec![attachments::ollama_user_message(message)];
@@ -108,7 +108,7 @@ fn messages_to_json(message: &Message) -> Vec<Value> {
     let call = |call: &ToolCall| json!({"function": {"name": call.name, "arguments": call.arguments}});
     message_json["tool_calls"] = message.tool_calls.iter().map(call).collect();
     let result = |call: &ToolCall| {
-        let result_json = json!({"role": "tool", "tool_name": call.name, "content": call.result_text()});
+        let result_json = json!({"role": "tool", "tool_name": call.name, "content": call.text_for_model()});
         attachments::with_images(result_json, &call.attachments)
     };
     let results = message.tool_calls.iter().map(result);

@@ -10,7 +10,7 @@ use crate::request::attachments;
 use crate::request::schema::is_strict_schema;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{Message, Role, ToolCall};
+use ensemble_core::thread::{Message, MessageRole, ToolCall};
 
 /// Protocol of the OpenAI API and compatible servers.
 pub(crate) struct OpenAiDialect;
@@ -236,9 +236,9 @@ fn add_tool_call(call: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) ->
 /// Converts a message, and the results of its tool calls, to messages of the API.
 fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
     let role = match message.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
+        MessageRole::System => "system",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     };
     if !message.attachments.is_empty() {
         return vec![json!({"role": role, "content": attachments::openai_user_content(message)})];
@@ -254,7 +254,7 @@ fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
         .iter()
         .map(|one| call_to_json(one, message.reasoning.is_some()))
         .collect();
-    let result = |call: &ToolCall| json!({"role": "tool", "tool_call_id": call.id, "content": call.result_text()});
+    let result = |call: &ToolCall| json!({"role": "tool", "tool_call_id": call.id, "content": call.text_for_model()});
     let mut message_json = json!({"role": role, "content": content, "tool_calls": calls});
     set_reasoning_fields(&mut message_json, message, with_reasoning);
     let mut all = vec![message_json];

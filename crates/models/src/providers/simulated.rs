@@ -40,7 +40,7 @@ impl SimulatedProvider {
             None => SimulatedReplies::Announcement,
             Some(SimulatedReplySource::Replies(replies)) => SimulatedReplies::Replies(replies.clone()),
             Some(SimulatedReplySource::Script(path)) => {
-                let script = Script::compile(&load(path)?).map_err(|error| error.to_text_in(path))?;
+                let script = Script::compile(&load(path)?).map_err(|error| error.message_with_position(path))?;
                 SimulatedReplies::Script {
                     name: path.as_str().into(),
                     script,
@@ -139,7 +139,7 @@ fn parse_script_reply(mut map: JsonMap, request: &ModelRequest) -> Result<ModelR
 /// Returns the variables of a script that simulates a model.
 fn model_script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, ScriptVariable)> {
     // A long conversation is not copied for a script that does not look at it.
-    let messages = script.reads_variable("messages").then(|| {
+    let messages = script.may_read_variable("messages").then(|| {
         request
             .messages
             .iter()
@@ -174,12 +174,12 @@ async fn run_reply_script(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ensemble_core::thread::{Message, Role};
+    use ensemble_core::thread::{Message, MessageRole};
     use ensemble_language::ensemble::ModelProfile;
 
     fn request(number: u64) -> ModelRequest {
         ModelRequest {
-            messages: vec![Message::new(Role::User, "hello")],
+            messages: vec![Message::new(MessageRole::User, "hello")],
             agent_name: "writer".into(),
             request_number: number,
             execution: 2,

@@ -54,12 +54,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ensemble_core::thread::Role;
+    use ensemble_core::thread::MessageRole;
 
     #[test]
     fn ids_are_replaced_only_where_they_would_be_refused() {
         let fitted = |dialect, model: &str, id: &str| {
-            let mut messages = [Message::new(Role::Assistant, "")];
+            let mut messages = [Message::new(MessageRole::Assistant, "")];
             messages[0].tool_calls = vec![ToolCall::new(id, "add", json!({}))];
             replace_unsupported_ids(&mut messages, dialect, model);
             messages[0].tool_calls[0].id.clone()

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use ensemble_core::thread::{StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{StopReason, ToolCall, ToolCallEnd};
 
 /// Error for the model about a call whose arguments are incomplete.
 const CUT_OFF_CALL_ERROR: &str = "the call was cut off at the token limit of a reply and was not made; make it again with shorter \
@@ -100,7 +100,7 @@ impl PartialCalls {
             let mut finished = ToolCall::new(id, call.name, parse_arguments(call.arguments));
             if is_cut_off {
                 cut_off.push(finished.name.clone());
-                finished.end = Some(ToolEnd::Error(CUT_OFF_CALL_ERROR.to_owned()));
+                finished.end = Some(ToolCallEnd::Error(CUT_OFF_CALL_ERROR.to_owned()));
             }
             finished.signatures = call.signatures;
             finished

@@ -61,7 +61,7 @@ pub(crate) fn anthropic_user_content(message: &Message) -> Value {
 
 /// Converts a tool result with its files to the content of a block for Anthropic.
 pub(crate) fn anthropic_result(call: &ToolCall) -> Value {
-    let text = call.result_text();
+    let text = call.text_for_model();
     if call.attachments.is_empty() {
         return text.into();
     }

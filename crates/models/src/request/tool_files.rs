@@ -1,7 +1,7 @@
 //! The images and PDFs of tool results: a model that does not take them is told of them in words.
 
 use crate::{ModelError, ModelRequest};
-use ensemble_core::thread::{Attachment, Message, ToolCall, ToolEnd};
+use ensemble_core::thread::{Attachment, Message, ToolCall, ToolCallEnd};
 use serde_json::Value;
 
 /// The maximum size of the files of all tool results in one request, in bytes: 20 MiB.
@@ -93,12 +93,12 @@ fn replace_files_by_text(call: &mut ToolCall, stays: impl Fn(&Attachment) -> boo
             file.name, file.mime_type, file.size
         );
         call.end = match call.end.take() {
-            Some(ToolEnd::Error(error)) => Some(ToolEnd::Error(format!("{error}\n{words}"))),
+            Some(ToolCallEnd::Error(error)) => Some(ToolCallEnd::Error(format!("{error}\n{words}"))),
             end => {
                 call.end = end;
-                Some(ToolEnd::Result(Value::String(format!(
+                Some(ToolCallEnd::Result(Value::String(format!(
                     "{}\n{words}",
-                    call.result_text()
+                    call.text_for_model()
                 ))))
             }
         };
@@ -110,7 +110,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ensemble_core::thread::Role;
+    use ensemble_core::thread::MessageRole;
 
     fn looked(files: &[(&str, u64)]) -> Message {
         let file = |(mime_type, size): &(&str, u64)| Attachment {
@@ -120,17 +120,19 @@ mod tests {
             sha256: "".into(),
             data: "".into(),
         };
-        let mut call = ToolCall::new("c", "look", json!({})).with_end(ToolEnd::Result(json!({"n": 1})), 0.0);
+        let mut call = ToolCall::new("c", "look", json!({})).with_end(ToolCallEnd::Result(json!({"n": 1})), 0.0);
         call.attachments = files.iter().map(file).collect();
         Message {
             tool_calls: vec![call],
-            ..Message::new(Role::Assistant, "")
+            ..Message::new(MessageRole::Assistant, "")
         }
     }
 
     fn told(messages: &[Message]) -> Vec<(usize, String)> {
         let calls = messages.iter().flat_map(|message| &message.tool_calls);
-        calls.map(|call| (call.attachments.len(), call.result_text())).collect()
+        calls
+            .map(|call| (call.attachments.len(), call.text_for_model()))
+            .collect()
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use crate::{ModelNetwork, ReplyPiece, ReplyPieceCallback};
-use ensemble_core::secrets::{SecretStream, Secrets};
+use ensemble_core::secrets::{RedactingStream, Secrets};
 use ensemble_language::ensemble::{ConfiguredHeader, HttpProvider, ModelProfile};
 
 /// Key and headers for the requests of a profile.
@@ -37,7 +37,7 @@ impl ProviderCredentials {
         let secret = |name: &str, what: &str| {
             let value = network.read_variable(name);
             let value = value.ok_or_else(|| format!("{what}: set the environment variable {name}"))?;
-            network.secrets().add_value(&value);
+            network.secrets().add_secret(&value);
             Ok::<_, String>(value)
         };
         let key = key_variable(profile, provider)
@@ -90,7 +90,7 @@ pub(crate) struct SecretPieceFilter<'a> {
     credentials: &'a ProviderCredentials,
     on_piece: &'a ReplyPieceCallback<'a>,
     /// The text, and the reasoning.
-    streams: Mutex<[SecretStream; 2]>,
+    streams: Mutex<[RedactingStream; 2]>,
     /// The text has begun; reasoning after it is not shown while it arrives.
     has_text: AtomicBool,
 }
@@ -102,7 +102,7 @@ impl<'a> SecretPieceFilter<'a> {
             credentials,
             on_piece,
             streams: Mutex::new(
-                [TEXT_STREAM, REASONING_STREAM].map(|_| SecretStream::new(credentials.secrets.clone())),
+                [TEXT_STREAM, REASONING_STREAM].map(|_| RedactingStream::new(credentials.secrets.clone())),
             ),
             has_text: AtomicBool::default(),
         }
@@ -151,7 +151,7 @@ impl<'a> SecretPieceFilter<'a> {
     }
 
     /// Locks the streams, also after a panic in another thread.
-    fn lock_streams(&self) -> MutexGuard<'_, [SecretStream; 2]> {
+    fn lock_streams(&self) -> MutexGuard<'_, [RedactingStream; 2]> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

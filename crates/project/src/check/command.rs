@@ -12,11 +12,11 @@ const INTERPRETERS: [&str; 12] = [
     "python3", "python", "sh", "bash", "dash", "zsh", "node", "ruby", "perl", "php", "lua", "Rscript",
 ];
 /// The endings of scripts: another argument may be anything.
-const SCRIPTS: [&str; 13] = [
+const SCRIPT_EXTENSIONS: [&str; 13] = [
     "py", "sh", "bash", "zsh", "js", "mjs", "cjs", "rb", "pl", "php", "lua", "R", "r",
 ];
 /// Options of interpreters that take no argument.
-const FLAGS: [&str; 10] = ["-u", "-B", "-E", "-I", "-O", "-S", "-s", "-e", "-x", "-w"];
+const INTERPRETER_FLAGS: [&str; 10] = ["-u", "-B", "-E", "-I", "-O", "-S", "-s", "-e", "-x", "-w"];
 
 /// Returns the script that an interpreter is given, where it must be; `None` if that cannot be known.
 pub(super) fn find_interpreted_script(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(PathBuf, String)> {
@@ -28,9 +28,9 @@ pub(super) fn find_interpreted_script(resolved: &ResolvedScript, places: &Script
         return None;
     }
     let mut words = invocation.arguments.iter().map(|word| word.to_str());
-    let script = words.find(|word| word.is_none_or(|word| !FLAGS.contains(&word)))??;
+    let script = words.find(|word| word.is_none_or(|word| !INTERPRETER_FLAGS.contains(&word)))??;
     let ending = Path::new(script).extension().and_then(OsStr::to_str)?;
-    let is_script = !script.starts_with(['-', '~']) && SCRIPTS.contains(&ending);
+    let is_script = !script.starts_with(['-', '~']) && SCRIPT_EXTENSIONS.contains(&ending);
     is_script.then(|| (places.project_root.join(script), script.to_owned()))
 }
 
@@ -59,7 +59,7 @@ pub(super) fn check_startable(
         return Ok(resolved);
     }
     let mut start = [0; 256];
-    let read = regular_files::open_regular(&invocation.program).and_then(|mut file| file.read(&mut start));
+    let read = regular_files::open_regular_file(&invocation.program).and_then(|mut file| file.read(&mut start));
     let Ok(length) = read else {
         // It may be run and not read.
         return Ok(resolved);

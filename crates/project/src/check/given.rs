@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// Returns the inputs that are not declared, missing, or do not match their schema; each execution of the agent then
 /// fails.
-pub(super) fn check_inputs(agent: &Agent, route: &Route, inner: &Ensemble) -> Vec<Finding> {
+pub(super) fn check_passed_inputs(agent: &Agent, route: &Route, inner: &Ensemble) -> Vec<Finding> {
     let (AgentKind::Ensemble { ensemble, inputs, .. }, Some(declared)) = (&agent.kind, &inner.inputs) else {
         return Vec::new();
     };
@@ -27,7 +27,7 @@ pub(super) fn check_inputs(agent: &Agent, route: &Route, inner: &Ensemble) -> Ve
                     ensemble,
                     declared,
                 )),
-                Some(input) => check_input_schema(input, value, at.into_value_location(), ensemble),
+                Some(input) => check_literal_input(input, value, at.into_value_location(), ensemble),
             }
         })
         .collect();
@@ -63,7 +63,7 @@ fn undeclared_input_finding(name: &str, at: RouteLocation, ensemble: &str, decla
 }
 
 /// Returns the finding about a value without templates.
-fn check_input_schema(input: &InputDeclaration, value: &Value, at: RouteLocation, ensemble: &str) -> Option<Finding> {
+fn check_literal_input(input: &InputDeclaration, value: &Value, at: RouteLocation, ensemble: &str) -> Option<Finding> {
     if !is_literal_value(value) {
         return None;
     }

@@ -12,9 +12,9 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::{self, codes};
 use ensemble_language::source::RouteLocation;
 
-use super::{EnsembleFolder, MOST};
+use super::{EnsembleFolder, MAX_CACHED_FILES};
 use crate::error::ProjectError;
-use crate::prepare::{DEEPEST, check_loaded_ensemble, describe_unquoted, is_quotable};
+use crate::prepare::{MAX_NESTING_DEPTH, can_be_quoted, check_loaded_ensemble, describe_without_quoting};
 
 /// The ensembles around the one that is examined, and what is known of those inside it.
 #[derive(Default)]
@@ -48,7 +48,7 @@ pub struct NestedEnsembleCheck {
 }
 
 /// The content of a named path.
-enum NestedReference {
+enum NestedReferenceTarget {
     Checked(Rc<NestedEnsembleCheck>),
     /// One of the files that contain it.
     Circle(String),
@@ -66,8 +66,8 @@ impl EnsembleNesting {
     }
 
     /// Returns whether the ensemble in this file is inside itself, or too deep.
-    pub(super) fn is_too_deep(&self, file: &Path) -> bool {
-        self.outer_files.len() >= DEEPEST || self.outer_files.iter().any(|outer| outer == file)
+    pub(super) fn is_circular_or_too_deep(&self, file: &Path) -> bool {
+        self.outer_files.len() >= MAX_NESTING_DEPTH || self.outer_files.iter().any(|outer| outer == file)
     }
 }
 
@@ -79,30 +79,30 @@ impl EnsembleFolder<'_> {
 
     /// Returns the ensemble that is named, if it is there and has no errors.
     pub(super) fn find_valid_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
-        match self.resolve_nested(named).ok()? {
-            NestedReference::Checked(inner) => inner.ensemble.clone(),
-            NestedReference::Circle(_) => None,
+        match self.resolve_and_check_nested(named).ok()? {
+            NestedReferenceTarget::Checked(inner) => inner.ensemble.clone(),
+            NestedReferenceTarget::Circle(_) => None,
         }
     }
 
     /// Returns the finding about an ensemble that is named, if it is missing or cannot be run.
     pub(super) fn check_nested_ensemble(&self, named: &str, at: RouteLocation) -> Option<Finding> {
-        let inner = match self.resolve_nested(named) {
-            Ok(NestedReference::Checked(inner)) => inner,
-            Ok(NestedReference::Circle(why)) => return Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, why)),
+        let inner = match self.resolve_and_check_nested(named) {
+            Ok(NestedReferenceTarget::Checked(inner)) => inner,
+            Ok(NestedReferenceTarget::Circle(why)) => return Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, why)),
             Err(error) => {
                 let mut finding = Finding::new_warning(codes::NO_SCRIPT, at, error.to_string());
                 finding.help = error.advice();
                 return Some(finding);
             }
         };
-        self.record_nested(&inner);
+        self.record_nested_checks(&inner);
         let nesting = &self.nesting;
         let message = match &inner.height {
             Ok(height) => {
                 nesting.height.set(nesting.height.get().max(*height));
-                let is_too_deep = nesting.outer_files.is_empty() && *height >= DEEPEST;
-                is_too_deep.then(|| format!("ensembles are nested more than {DEEPEST} levels deep"))?
+                let is_too_deep = nesting.outer_files.is_empty() && *height >= MAX_NESTING_DEPTH;
+                is_too_deep.then(|| format!("ensembles are nested more than {MAX_NESTING_DEPTH} levels deep"))?
             }
             Err(error) => error.clone(),
         };
@@ -111,7 +111,7 @@ impl EnsembleFolder<'_> {
     }
 
     /// Notes the ensemble and those below it.
-    fn record_nested(&self, inner: &Rc<NestedEnsembleCheck>) {
+    fn record_nested_checks(&self, inner: &Rc<NestedEnsembleCheck>) {
         let mut below = self.nesting.nested_checks.borrow_mut();
         for nested in std::iter::once(inner).chain(&inner.nested_checks) {
             if below.iter().all(|known| known.file != nested.file) {
@@ -120,7 +120,7 @@ impl EnsembleFolder<'_> {
         }
     }
 
-    fn resolve_nested(&self, named: &str) -> Result<NestedReference, ProjectError> {
+    fn resolve_and_check_nested(&self, named: &str) -> Result<NestedReferenceTarget, ProjectError> {
         let places = &self.places;
         let path = self
             .project
@@ -133,13 +133,15 @@ impl EnsembleFolder<'_> {
                 .map(|path| self.project.relative_path(path).display().to_string())
                 .collect();
             let chain = names.join(" → ");
-            return Ok(NestedReference::Circle(format!("an ensemble contains itself: {chain}")));
+            return Ok(NestedReferenceTarget::Circle(format!(
+                "an ensemble contains itself: {chain}"
+            )));
         }
         let cached_check = self.nesting.checked_files.borrow().get(&absolute).cloned();
-        Ok(NestedReference::Checked(cached_check.unwrap_or_else(|| {
+        Ok(NestedReferenceTarget::Checked(cached_check.unwrap_or_else(|| {
             let inner = Rc::new(self.check_nested_file(&path, &absolute));
             let mut checked_files = self.nesting.checked_files.borrow_mut();
-            if checked_files.len() >= MOST {
+            if checked_files.len() >= MAX_CACHED_FILES {
                 checked_files.clear();
             }
             checked_files.insert(absolute, Rc::clone(&inner));
@@ -161,10 +163,10 @@ impl EnsembleFolder<'_> {
             Err(error) => return failed(error.to_string()),
         };
         let loaded = loader::load_ensemble(&source);
-        if !is_quotable(&loaded) {
+        if !can_be_quoted(&loaded) {
             return failed(format!(
                 "this ensemble cannot be run: {}",
-                describe_unquoted(path, &loaded)
+                describe_without_quoting(path, &loaded)
             ));
         }
         let mut inside = EnsembleFolder::for_file(path, self.project)

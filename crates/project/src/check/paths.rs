@@ -29,11 +29,11 @@ pub(super) fn check_sandbox_paths(
     });
     let all = of_agents.chain(of_tools);
     all.filter_map(|(route, sandbox)| Some((route, sandbox?)))
-        .flat_map(|(route, sandbox)| list_missing_paths(&route, sandbox, folder, is_examined))
+        .flat_map(|(route, sandbox)| missing_path_findings(&route, sandbox, folder, is_examined))
         .collect()
 }
 
-fn list_missing_paths(
+fn missing_path_findings(
     route: &Route,
     sandbox: &SandboxSpec,
     folder: &Path,

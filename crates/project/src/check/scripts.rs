@@ -5,47 +5,47 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ensemble_language::source::SourceText;
-use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
+use ensemble_scripts::regular_files::{MAX_SCRIPT_BYTES, read_text};
 use ensemble_scripts::{self, ScriptAnalysis};
 
-use super::MOST;
+use super::MAX_CACHED_FILES;
 
 /// Largest script that is examined, in bytes.
-const LARGEST: usize = 256 << 10;
+const MAX_ANALYZED_BYTES: usize = 256 << 10;
 
 /// The facts about the scripts of all folders.
 #[derive(Debug, Default)]
-pub struct ScriptFactsCache(Mutex<HashMap<PathBuf, Arc<OnceLock<ScriptFacts>>>>);
+pub struct RhaiScriptCache(Mutex<HashMap<PathBuf, Arc<OnceLock<RhaiScriptFacts>>>>);
 
 /// The facts about one script.
 #[derive(Debug)]
-pub(super) struct ScriptFacts {
+pub(super) struct RhaiScriptFacts {
     /// Its text, or why it cannot be read.
     pub(super) source: Result<SourceText, String>,
     /// What its text tells; nothing for a very large script.
     pub(super) analysis: ScriptAnalysis,
 }
 
-impl ScriptFactsCache {
+impl RhaiScriptCache {
     /// Returns the facts about the script in this file, which `name` calls in messages.
-    pub(super) fn facts_for_file(&self, path: &Path, name: impl FnOnce() -> String) -> Arc<OnceLock<ScriptFacts>> {
+    pub(super) fn load_facts_once(&self, path: &Path, name: impl FnOnce() -> String) -> Arc<OnceLock<RhaiScriptFacts>> {
         let cell = {
             let mut scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if scripts.len() >= MOST && !scripts.contains_key(path) {
+            if scripts.len() >= MAX_CACHED_FILES && !scripts.contains_key(path) {
                 scripts.clear();
             }
             Arc::clone(scripts.entry(path.to_owned()).or_default())
         };
-        cell.get_or_init(|| ScriptFacts::from_file(path, &name()));
+        cell.get_or_init(|| RhaiScriptFacts::from_file(path, &name()));
         cell
     }
 }
 
-impl ScriptFacts {
+impl RhaiScriptFacts {
     fn from_file(path: &Path, name: &str) -> Self {
-        match read_text(path, LARGEST_SCRIPT) {
+        match read_text(path, MAX_SCRIPT_BYTES) {
             Ok(text) => Self {
-                analysis: match text.len() <= LARGEST {
+                analysis: match text.len() <= MAX_ANALYZED_BYTES {
                     true => ensemble_scripts::analyze_script(name, &text),
                     false => ScriptAnalysis::default(),
                 },

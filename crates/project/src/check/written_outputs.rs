@@ -4,19 +4,19 @@
 
 use std::sync::Arc;
 
-use ensemble_core::reply::parse_plain_reply;
+use ensemble_core::reply::parse_reply_without_schema;
 use ensemble_language::condition::ValueType;
 use ensemble_language::ensemble::{
     Agent, AgentKind, Ensemble, ModelChoice, ModelProfile, PreparedReply, SimulatedReplySource,
 };
-use ensemble_scripts::WrittenOutput;
+use ensemble_scripts::LiteralOutput;
 
 /// Returns the possible outputs of the agent; `None` where they may be any.
 pub(crate) fn find_possible_outputs(
     ensemble: &Ensemble,
     configured: &[(Arc<str>, ModelProfile)],
     agent: &Agent,
-) -> Option<Vec<WrittenOutput>> {
+) -> Option<Vec<LiteralOutput>> {
     match &agent.kind {
         AgentKind::Llm(llm) => {
             let ModelChoice::Profile(name) = &llm.model else {
@@ -28,14 +28,14 @@ pub(crate) fn find_possible_outputs(
         }
         // Whoever types an answer may type an object; of choices it is known what they are.
         AgentKind::Input(input) if !input.choices.is_empty() && input.responses.is_none() => {
-            Some(text_outputs(input.choices.iter().chain(&input.default)))
+            Some(parse_text_outputs(input.choices.iter().chain(&input.default)))
         }
         AgentKind::Input(_) | AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => None,
     }
 }
 
 /// Returns the outputs of a simulated model, if its replies are texts.
-fn simulated_outputs(profile: &ModelProfile) -> Option<Vec<WrittenOutput>> {
+fn simulated_outputs(profile: &ModelProfile) -> Option<Vec<LiteralOutput>> {
     let Some(SimulatedReplySource::Replies(replies)) = &profile.simulated else {
         return None;
     };
@@ -45,12 +45,12 @@ fn simulated_outputs(profile: &ModelProfile) -> Option<Vec<WrittenOutput>> {
         PreparedReply::Error(_) | PreparedReply::Calls { .. } => None,
     });
     let fails = replies.iter().any(|reply| matches!(reply, PreparedReply::Error(_)));
-    (profile.fallback.is_none() || !fails).then(|| text_outputs(texts))
+    (profile.fallback.is_none() || !fails).then(|| parse_text_outputs(texts))
 }
 
-fn text_outputs<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<WrittenOutput> {
+fn parse_text_outputs<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<LiteralOutput> {
     let entries = |text: &String| {
-        parse_plain_reply(text)
+        parse_reply_without_schema(text)
             .into_iter()
             .map(|(key, value)| (key, ValueType::exact_value_type(&value)))
     };

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) use grants::{list_ensemble_variables, list_profile_variables};
+pub(crate) use grants::{describe_ensemble_uses, describe_profile_uses};
 use store::TrustStore;
 pub use store::TrustedFile;
 
@@ -33,14 +33,14 @@ pub enum IgnoredContent {
     ForeignFile(ForeignFile),
 }
 
-type Listener = dyn Fn(&IgnoredContent) + Send + Sync;
+type IgnoredContentListener = dyn Fn(&IgnoredContent) + Send + Sync;
 
 /// The files of a project that may use keys and values of the environment. By default none.
 #[derive(Clone, Default)]
 pub struct Trust {
     is_everything: bool,
     store: Option<TrustStore>,
-    listener: Option<Arc<Listener>>,
+    listener: Option<Arc<IgnoredContentListener>>,
     reported_files: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
@@ -60,7 +60,7 @@ impl Trust {
 
     /// The files are trusted that the user has trusted by `ensemble trust`, as this file says. It counts only if nobody
     /// else can write to it.
-    pub fn load_from(file: impl Into<PathBuf>) -> Self {
+    pub fn from_store_file(file: impl Into<PathBuf>) -> Self {
         Self {
             store: Some(TrustStore::from_file(file.into())),
             ..Self::default()
@@ -78,7 +78,7 @@ impl Trust {
 
     /// Tells this function once of each file of which something was left alone.
     #[must_use]
-    pub fn with_listener(self, listener: impl Fn(&IgnoredContent) + Send + Sync + 'static) -> Self {
+    pub fn with_ignored_listener(self, listener: impl Fn(&IgnoredContent) + Send + Sync + 'static) -> Self {
         Self {
             listener: Some(Arc::new(listener)),
             ..self
@@ -86,7 +86,7 @@ impl Trust {
     }
 
     /// Returns whether every file is trusted.
-    pub fn is_everything(&self) -> bool {
+    pub fn trusts_everything(&self) -> bool {
         self.is_everything
     }
 
@@ -96,12 +96,15 @@ impl Trust {
             || self
                 .store
                 .as_ref()
-                .is_some_and(|store| store.contains_digest(path, digest))
+                .is_some_and(|store| store.contains_file_with_digest(path, digest))
     }
 
     /// Returns the files that the user has trusted.
     pub fn list_trusted(&self) -> Vec<TrustedFile> {
-        self.store.as_ref().map(TrustStore::read_trusted).unwrap_or_default()
+        self.store
+            .as_ref()
+            .map(TrustStore::read_trusted_files)
+            .unwrap_or_default()
     }
 
     /// Trusts these files from now on, each with its digest. What was trusted of the same files before is forgotten.
@@ -131,17 +134,17 @@ impl Trust {
 
     fn write_store(&self, kept: Vec<TrustedFile>) -> std::io::Result<()> {
         match &self.store {
-            Some(store) => store.write_trusted(kept),
+            Some(store) => store.replace_trusted_files(kept),
             None => Err(std::io::Error::other("there is no folder for the settings of the user")),
         }
     }
 
     /// Returns whether the file or folder exists and belongs to another user. It is then reported, and must not be
     /// used.
-    pub(crate) fn is_foreign(&self, path: &Path) -> bool {
+    pub(crate) fn is_foreign_reported(&self, path: &Path) -> bool {
         match self.find_foreign_owner(path) {
             Some(stranger) => {
-                self.report_ignored(path, || IgnoredContent::ForeignFile(stranger));
+                self.report_ignored_once(path, || IgnoredContent::ForeignFile(stranger));
                 true
             }
             None => false,
@@ -157,7 +160,7 @@ impl Trust {
         }
     }
 
-    pub(crate) fn report_ignored(&self, path: &Path, left_alone: impl FnOnce() -> IgnoredContent) {
+    pub(crate) fn report_ignored_once(&self, path: &Path, left_alone: impl FnOnce() -> IgnoredContent) {
         let is_new = self
             .reported_files
             .lock()

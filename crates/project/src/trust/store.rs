@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::owner::is_private_file;
 
 /// The version of the file.
-const VERSION: u32 = 1;
+const STORE_VERSION: u32 = 1;
 
 /// A file that the user trusts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,27 +44,27 @@ impl TrustStore {
     }
 
     /// Returns all that is trusted; nothing if the file cannot be read, or if others can write to it.
-    pub(super) fn read_trusted(&self) -> Vec<TrustedFile> {
+    pub(super) fn read_trusted_files(&self) -> Vec<TrustedFile> {
         if !is_private_file(&self.file) {
             return Vec::new();
         }
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         let content = serde_json::from_str(&text).ok();
-        let content = content.filter(|content: &TrustStoreContent| content.version == VERSION);
+        let content = content.filter(|content: &TrustStoreContent| content.version == STORE_VERSION);
         content.map(|content| content.trusted).unwrap_or_default()
     }
 
-    pub(super) fn contains_digest(&self, path: &Path, digest: &str) -> bool {
+    pub(super) fn contains_file_with_digest(&self, path: &Path, digest: &str) -> bool {
         let is_meant = |known: &TrustedFile| Path::new(&known.path) == path && known.digest == digest;
-        self.read_trusted().iter().any(is_meant)
+        self.read_trusted_files().iter().any(is_meant)
     }
 
     /// Writes the file in one step. Only the user can read it.
-    pub(super) fn write_trusted(&self, trusted: Vec<TrustedFile>) -> io::Result<()> {
+    pub(super) fn replace_trusted_files(&self, trusted: Vec<TrustedFile>) -> io::Result<()> {
         let folder = self.file.parent().unwrap_or(Path::new("/"));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let text = serde_json::to_string_pretty(&TrustStoreContent {
-            version: VERSION,
+            version: STORE_VERSION,
             trusted,
         })?;
         let temporary_path = folder.join(format!(".trust.{}", std::process::id()));

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
+use ensemble_core::thread::{ExecutionAttemptRef, LiveOutputReceiver, LiveUpdate, ToolCall};
 
 use super::sanitized_writer::SanitizedWriter;
 use super::wrap::LineWidth;
@@ -65,7 +65,7 @@ struct ConsoleState {
     /// A person is being asked: nothing is written until the answer.
     question_open: bool,
     /// Parts of replies that arrived while a question was open.
-    deferred: Vec<(ExecutionRef, DeferredUpdate)>,
+    deferred: Vec<(ExecutionAttemptRef, DeferredUpdate)>,
 }
 
 /// Live update that arrived while a question was open.
@@ -137,21 +137,21 @@ impl ConsoleWriter {
             state.spinner.start_if_active();
         }
         // The output of finished executions comes before replies that have begun.
-        state.print_queued();
+        state.print_queued_if_unblocked();
         for (source, deferred) in std::mem::take(&mut state.deferred) {
             state.show_live_update(&source, deferred.as_update());
         }
-        state.print_queued();
+        state.print_queued_if_unblocked();
         state.show_activity();
     }
 
     /// Prints or queues `text` for standard output.
-    pub fn print_out(&self, text: &str) {
+    pub fn print_or_queue_stdout(&self, text: &str) {
         self.lock_state().write_or_queue(ConsoleStream::Out, text);
     }
 
     /// Prints or queues `text` for standard error.
-    pub fn print_err(&self, text: &str) {
+    pub fn print_or_queue_stderr(&self, text: &str) {
         self.lock_state().write_or_queue(ConsoleStream::Err, text);
     }
 
@@ -172,9 +172,9 @@ impl ConsoleWriter {
     pub(super) fn show_running_agents(&self, turn: u32, running: Vec<(Arc<str>, String)>, afresh: bool) {
         let mut state = self.lock_state();
         if afresh {
-            state.spinner.reset_time();
+            state.spinner.restart_time();
         }
-        let is_queued = state.is_blocked();
+        let is_queued = state.is_output_blocked();
         state.activity.set_running_agents(turn, running, is_queued);
         state.show_activity();
     }
@@ -192,7 +192,7 @@ impl ConsoleWriter {
     }
 
     /// Returns whether both streams have the same reader.
-    pub(super) fn has_one_reader(&self) -> bool {
+    pub(super) fn streams_have_same_reader(&self) -> bool {
         let options = self.lock_state().options;
         options.live || options.has_one_reader
     }
@@ -221,11 +221,11 @@ impl ConsoleWriter {
 
     /// Prints the output that was queued while a reply was streamed.
     pub fn print_queued_output(&self) {
-        self.lock_state().print_queued();
+        self.lock_state().print_queued_if_unblocked();
     }
 
     /// Returns whether the warning was already printed.
-    pub(super) fn has_announced(&self, warning: &str) -> bool {
+    pub(super) fn has_printed_warning(&self, warning: &str) -> bool {
         self.lock_state().announced.contains(warning)
     }
 
@@ -235,9 +235,9 @@ impl ConsoleWriter {
         if let Some(reply) = state.reply.take() {
             state.finish_reply(reply);
         }
-        state.activity.clear_all();
-        state.spinner.refresh();
-        state.print_queued();
+        state.activity.clear_activity();
+        state.spinner.show_or_stop();
+        state.print_queued_if_unblocked();
     }
 
     /// Locks the state, also after a panic in another thread.
@@ -246,8 +246,8 @@ impl ConsoleWriter {
     }
 }
 
-impl LiveOutput for ConsoleWriter {
-    fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+impl LiveOutputReceiver for ConsoleWriter {
+    fn receive_update(&self, source: &ExecutionAttemptRef, update: LiveUpdate<'_>) {
         let mut state = self.lock_state();
         if let LiveUpdate::Retrying { pause, .. } = update {
             state.activity.set_retry_pause(&source.agent, pause);
@@ -283,7 +283,7 @@ impl ConsoleState {
     }
 
     /// Returns whether output must be queued, because of a streamed reply or an open question.
-    fn is_blocked(&self) -> bool {
+    fn is_output_blocked(&self) -> bool {
         self.is_streaming() || self.question_open
     }
 
@@ -299,15 +299,15 @@ impl ConsoleState {
                 self.spinner.show_row_below(&row);
             }
             None => {
-                self.spinner.refresh();
+                self.spinner.show_or_stop();
                 self.spinner.start_if_active();
             }
         }
     }
 
     /// Prints queued output unless output is blocked.
-    fn print_queued(&mut self) {
-        if self.is_blocked() {
+    fn print_queued_if_unblocked(&mut self) {
+        if self.is_output_blocked() {
             return;
         }
         self.activity.clear_ended_agents();
@@ -323,7 +323,7 @@ impl ConsoleState {
         let deferred = std::mem::take(&mut self.deferred);
         let (its, others) = deferred.into_iter().partition(|(source, _)| *source.agent == *agent);
         self.deferred = others;
-        let its: Vec<(ExecutionRef, DeferredUpdate)> = its;
+        let its: Vec<(ExecutionAttemptRef, DeferredUpdate)> = its;
         for (source, deferred) in its.iter().filter(|_| is_streaming) {
             self.show_live_update(source, deferred.as_update());
         }
@@ -331,7 +331,7 @@ impl ConsoleState {
 
     /// Writes the text, or queues it if output is blocked. Ignores closed streams.
     fn write_or_queue(&mut self, target: ConsoleStream, text: &str) {
-        if self.is_blocked() {
+        if self.is_output_blocked() {
             self.pending.push((target, text.to_owned()));
             return;
         }
@@ -347,7 +347,7 @@ impl ConsoleState {
     }
 
     /// Writes to standard output, also while a reply is streamed. Queues while a question is open.
-    fn write_out_unless_question(&mut self, text: &str) {
+    fn write_or_queue_for_question(&mut self, text: &str) {
         if self.question_open {
             self.pending.push((ConsoleStream::Out, text.to_owned()));
             return;

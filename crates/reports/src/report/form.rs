@@ -17,7 +17,7 @@ pub struct FileFindings {
 
 /// Totals of a report.
 #[derive(Debug, Default)]
-pub struct ReportTotals {
+pub struct FindingsReportTotals {
     /// The number of checked files.
     pub files: usize,
     /// The number of files that fail.
@@ -43,19 +43,19 @@ pub trait FindingsReportFormat: Sync {
         false
     }
     /// Renders the text after the last file, including the kept texts.
-    fn render_footer(&self, _totals: &ReportTotals, _held: &str) -> String {
+    fn render_footer(&self, _totals: &FindingsReportTotals, _held: &str) -> String {
         String::new()
     }
 }
 
 /// Renders a report about one text.
-pub(super) fn render_one_text(form: &dyn FindingsReportFormat, diagnostics: &[Diagnostic]) -> String {
+pub(super) fn render_findings_report(form: &dyn FindingsReportFormat, diagnostics: &[Diagnostic]) -> String {
     let part = form.render_file(&FileFindings {
         name: String::new(),
         findings: diagnostics.to_vec(),
         fails: false,
     });
-    let totals = ReportTotals {
+    let totals = FindingsReportTotals {
         files: 1,
         failed: 0,
         is_blank: part.is_empty(),

@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::sanitized_writer::TrustedStyle;
-use ensemble_core::conversation::{AttemptFailed, FailedWork};
+use ensemble_core::conversation::{AgentWorkCounts, AttemptFailed};
 use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage};
 
 pub(super) const NAME: TrustedStyle = TrustedStyle::new(Style::new().bold());
@@ -21,7 +21,7 @@ pub(super) struct ShortenedText {
 }
 
 /// Renders a failed attempt that another attempt follows: the first line of its error, or all lines with `whole`.
-pub(super) fn render_retry(failed: &AttemptFailed, whole: bool) -> ShortenedText {
+pub(super) fn render_retried_attempt(failed: &AttemptFailed, whole: bool) -> ShortenedText {
     let error = failed.failure.error.trim_end();
     let has_cut = !whole && error.contains('\n');
     let error = match whole {
@@ -116,7 +116,7 @@ pub(super) fn format_executions(
     all: usize,
     failed: usize,
     unfinished_parts: usize,
-    failed_work: &[FailedWork],
+    failed_work: &[AgentWorkCounts],
 ) -> String {
     let mut parts = vec![format_count(all as u64, "execution")];
     if unfinished_parts > 0 {
@@ -126,7 +126,7 @@ pub(super) fn format_executions(
     if failed > 0 {
         parts.push(format!("{failed} failed"));
     }
-    parts.extend(failed_work.iter().flat_map(FailedWork::list_sentences));
+    parts.extend(failed_work.iter().flat_map(AgentWorkCounts::list_failure_sentences));
     parts.join(", ")
 }
 

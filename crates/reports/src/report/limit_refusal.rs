@@ -16,7 +16,7 @@ impl FailOnLimitReporter {
 impl Reporter for FailOnLimitReporter {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
         let refused = match &record.event {
-            Event::RunEnded(ended) => ended.refuse_exhausted(),
+            Event::RunEnded(ended) => ended.to_exhausted_failure(),
             _ => None,
         };
         match refused {

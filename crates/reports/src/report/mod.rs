@@ -39,11 +39,11 @@ pub use ensemble_core::reporter::{NoReporter, Reporter};
 
 pub use console::{ConsoleOptions, ConsoleWriter};
 pub use events::JsonEventPrinter;
-pub use form::{FileFindings, FindingsReportFormat, ReportTotals};
+pub use form::{FileFindings, FindingsReportFormat, FindingsReportTotals};
 pub use format::format_count;
-pub use github::GithubForm;
+pub use github::GithubFindingsFormat;
 pub use human::{HumanReporter, OutputVerbosity};
-pub use junit::JunitForm;
+pub use junit::JunitFindingsFormat;
 pub use limit_refusal::FailOnLimitReporter;
-pub use sarif::{SarifForm, SarifRule};
+pub use sarif::{SarifFindingsFormat, SarifRule};
 pub use wrap::{LineWidth, indent_later_lines};

@@ -14,7 +14,7 @@ pub(crate) fn describe_replacements(started: &RunStarted) -> Vec<(&'static str, 
         replacements.push(("stubs", format!("stubs replaced {}", agents.join(", "))));
     }
     let all = || started.responders.iter();
-    let is_generator = |profile: &str| profile == RunStarted::GENERATOR;
+    let is_generator = |profile: &str| profile == RunStarted::GENERATOR_RESPONDER;
     let models: Vec<String> = all()
         .filter(|(_, profile)| !is_generator(profile))
         .map(|(agent, profile)| format!("{agent} ({profile})"))

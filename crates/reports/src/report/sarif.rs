@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::diagnostics::{find_source, fix_title};
+use super::diagnostics::{find_source_by_name, fix_title};
 use super::file_names::relative_uri;
-use super::form::{FileFindings, FindingsReportFormat, ReportTotals, render_json_items};
+use super::form::{FileFindings, FindingsReportFormat, FindingsReportTotals, render_json_items};
 use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::TextFix;
@@ -26,14 +26,14 @@ pub struct SarifRule {
 
 /// SARIF log with one run.
 #[derive(Debug)]
-pub struct SarifForm<'f> {
+pub struct SarifFindingsFormat<'f> {
     /// Every code that a finding can have.
     pub rules: Vec<SarifRule>,
     /// The folder to which file names are relative.
     pub folder: &'f Path,
 }
 
-impl FindingsReportFormat for SarifForm<'_> {
+impl FindingsReportFormat for SarifFindingsFormat<'_> {
     fn render_header(&self) -> String {
         let run = json!({
             "tool": {"driver": {
@@ -68,7 +68,7 @@ impl FindingsReportFormat for SarifForm<'_> {
         ","
     }
 
-    fn render_footer(&self, totals: &ReportTotals, _held: &str) -> String {
+    fn render_footer(&self, totals: &FindingsReportTotals, _held: &str) -> String {
         let close = if totals.is_blank { "]" } else { "\n      ]" };
         format!("{close}\n    }}\n  ]\n}}\n")
     }
@@ -118,7 +118,7 @@ fn finding_to_json(diagnostic: &Diagnostic, rules: &[SarifRule], folder: &Path) 
 
 /// Converts a fix to JSON. Returns `None` if a source is unknown.
 fn fix_json(diagnostic: &Diagnostic, fix: &TextFix, folder: &Path) -> Option<Value> {
-    let source = find_source(diagnostic, &fix.file)?;
+    let source = find_source_by_name(diagnostic, &fix.file)?;
     let replacements = fix.edits.iter().map(|edit| {
         json!({
             "deletedRegion": region_json(source, edit.span),

@@ -1,7 +1,7 @@
 //! What has come of a row.
 
 use ensemble_core::conversation::{
-    CompletionReason, ConversationState, ExhaustedAgent, FailedWork, RunResult, apply_fail_on_limit, run_exit_code,
+    AgentWorkCounts, CompletionReason, ConversationState, ExhaustedAgent, RunResult, apply_fail_on_limit, run_exit_code,
 };
 use ensemble_core::request::PendingRequest;
 use ensemble_language::data::Cost;
@@ -25,7 +25,7 @@ pub struct BatchEntry {
     pub exhausted: Vec<ExhaustedAgent>,
     /// The agents of which a part or a tool call failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failed_work: Vec<FailedWork>,
+    pub failed_work: Vec<AgentWorkCounts>,
     /// The failed parts and tool calls of nested runs, each with the address of its agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nested_failures: Vec<String>,
@@ -94,11 +94,11 @@ impl BatchEntry {
             outcome: run_end.completion_reason,
             success: Some(run_end.is_success()),
             exhausted: run_end.exhausted.clone(),
-            failed_work: state.list_failed_work(),
-            nested_failures: state.list_nested_failures(),
+            failed_work: state.count_failed_work_by_agent(),
+            nested_failures: state.list_nested_failure_warnings(),
             detail: run_end.detail.as_deref().map(str::to_owned),
             questions: questions.cloned().collect(),
-            turns: u64::from(state.finished_turns()),
+            turns: u64::from(state.finished_turn_count()),
             result: document.result_value(),
             usage: document.usage_value(),
         })
@@ -121,7 +121,7 @@ impl BatchEntry {
     }
 
     /// Returns whether the run was cancelled, so that the next call on the batch resumes the run.
-    pub fn is_interrupted(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         self.outcome == CompletionReason::Cancelled
     }
 
@@ -143,7 +143,7 @@ impl BatchEntry {
             0 => RowStatus::Succeeded,
             3 => RowStatus::Waiting,
             4 => RowStatus::Limited,
-            _ if self.is_interrupted() => RowStatus::Left,
+            _ if self.is_cancelled() => RowStatus::Left,
             _ => RowStatus::Failed,
         }
     }
@@ -152,7 +152,10 @@ impl BatchEntry {
     /// runs.
     pub(super) fn describe_open_work(&self) -> Option<String> {
         let exhausted = self.exhausted.iter().map(ToString::to_string);
-        let failed_work = self.failed_work.iter().flat_map(FailedWork::list_sentences);
+        let failed_work = self
+            .failed_work
+            .iter()
+            .flat_map(AgentWorkCounts::list_failure_sentences);
         let nested_failures = self.nested_failures.iter().cloned();
         let sentences: Vec<String> = exhausted.chain(failed_work).chain(nested_failures).collect();
         (!sentences.is_empty()).then(|| sentences.join("; "))

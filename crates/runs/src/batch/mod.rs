@@ -37,7 +37,7 @@ use ensemble_language::data::Cost;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::prepare::PreparedEnsemble;
-use crate::service::answer_checks::check_option_answers;
+use crate::service::answer_checks::check_and_resolve_answers;
 use crate::start::runs::Runs;
 use crate::store::files::BatchFiles;
 use answers::RowDirectory;
@@ -50,13 +50,13 @@ pub use csv_table::parse_csv;
 pub use drive::{BatchOptions, BatchRunEngine, BatchWorkEnd, EngineRunOptions, RowReport};
 pub use entry::{BatchEntry, ExhaustedRowPolicy, RowStatus};
 pub use json_lines::{DecodedTable, decode_table, parse_json_lines};
-pub use report::{CauseGroup, RowStatusCounts, group_failures, group_open_work};
+pub use report::{RowCauseGroup, RowStatusCounts, group_failures, group_open_work};
 pub use row::{
     BatchRow, CellValue, ColumnMapping, INPUT_COLUMN, LABEL_COLUMN, ParsedTable, TableRow, resolve_rows,
     table_row_from_file,
 };
 pub use row_place::{RowError, RowPlace};
-pub use row_task::{RetriedRows, RowTask, TaskGroup};
+pub use row_task::{RetriedRows, RowTask, RowTaskGroup};
 pub use summary::{BatchSummary, FoundRow, find_batch, index_run_end, list_batches, remove_idle_batch};
 pub use table::{MergedResults, TableLine, json_lines_to_csv, merge_results, to_json_lines};
 pub use tries::TriesTotals;
@@ -124,7 +124,7 @@ pub struct BatchShard {
 
 impl BatchShard {
     /// Returns whether the row with this number, from 1, belongs to the share.
-    fn contains(self, number: usize) -> bool {
+    fn contains_row(self, number: usize) -> bool {
         (number - 1) % self.of == self.part - 1
     }
 }
@@ -206,7 +206,7 @@ impl Batch {
         request: BatchRequest<'_>,
     ) -> Result<Self, BatchError> {
         let root = prepared.root.clone();
-        let open_files = |name: &str| BatchFiles::inspect(&root, name).map_err(BatchError::from);
+        let open_files = |name: &str| BatchFiles::open_read_only(&root, name).map_err(BatchError::from);
         Self::load_with_files(runs, prepared, request, open_files).await
     }
 
@@ -229,7 +229,7 @@ impl Batch {
         let mut rows = Vec::with_capacity(request.rows.len());
         for ((number, row), key) in (1..).zip(request.rows).zip(keys) {
             let answers = answers.next().unwrap_or_default();
-            if request.shard.is_some_and(|shard| !shard.contains(number)) {
+            if request.shard.is_some_and(|shard| !shard.contains_row(number)) {
                 continue;
             }
             let identity = (key.as_str(), version.digest.as_str());
@@ -246,7 +246,9 @@ impl Batch {
         Ok(Self {
             runs: runs.clone().with_store(store),
             prepared,
-            earlier_versions: LastBatchCall::parse(&files.read_facts()?).unwrap_or_default().versions,
+            earlier_versions: LastBatchCall::parse(&files.read_last_call()?)
+                .unwrap_or_default()
+                .versions,
             files,
             version,
             rows,
@@ -279,7 +281,7 @@ impl Batch {
             labels: self.list_secretless_labels(),
             versions,
         };
-        Ok(self.files.replace_facts(&facts.to_json_text())?)
+        Ok(self.files.replace_last_call(&facts.to_json_text())?)
     }
 
     /// Lists the labels that contain no secret, by the numbers of the rows.
@@ -303,7 +305,7 @@ impl Batch {
         let mut wrong = Vec::new();
         let mut checked = HashSet::new();
         for planned in &self.rows {
-            let task = self.decide_task(planned);
+            let task = self.decide_row_task(planned);
             if !task.is_executed() {
                 continue;
             }
@@ -320,7 +322,7 @@ impl Batch {
             if let (RowTask::Answer, Some(entry)) = (&task, &planned.tries.entry) {
                 let mut row_options = read_options()?;
                 let no_records = std::iter::empty::<&ensemble_core::conversation::Record>();
-                if let Err(refusal) = check_option_answers(&mut row_options, &entry.questions, no_records, false) {
+                if let Err(refusal) = check_and_resolve_answers(&mut row_options, &entry.questions, no_records, false) {
                     refuse(refusal.to_string());
                 }
             } else if !planned.answers.is_empty() && checked.insert(planned.answers.to_comparison_text()) {
@@ -328,7 +330,7 @@ impl Batch {
                 row_options.input = planned.row.input.clone();
                 row_options.context = planned.row.values.clone();
                 row_options.texts = planned.row.texts.clone();
-                if let Err(error) = self.runs.prepare_run_with(self.prepared.clone(), row_options) {
+                if let Err(error) = self.runs.prepare_run_from_prepared(self.prepared.clone(), row_options) {
                     refuse(error.to_string());
                 }
             }
@@ -357,7 +359,7 @@ impl Batch {
 
     /// Returns the process id of the process that works on the batch, if there is one.
     pub fn working_process_id(&self) -> Option<u32> {
-        self.files.working_process()
+        self.files.working_process_id()
     }
 
     /// Returns the rows that other processes execute: the number of each row, and the error with the owner.
@@ -408,7 +410,7 @@ impl Batch {
     }
 
     /// Counts the rows that used models without a known price.
-    pub fn count_unpriced(&self) -> usize {
+    pub fn count_unpriced_rows(&self) -> usize {
         let entries = self.rows.iter().filter_map(|planned| planned.tries.entry.as_ref());
         entries.filter(|entry| entry.is_unpriced()).count()
     }
@@ -421,7 +423,7 @@ impl Batch {
     pub fn write_results(&self) -> Result<PathBuf, BatchError> {
         let text = to_json_lines(self.table_lines());
         self.files.replace_results(&text).map_err(RunError::from)?;
-        Ok(self.files.results_path())
+        Ok(self.files.results_file_path())
     }
 
     /// Returns the folder of a run of this batch. `run` is the id of the run.
@@ -447,7 +449,7 @@ pub fn redact_errors(wrong: Vec<RowError>, secrets: &Secrets) -> Vec<RowError> {
 /// Appends the entry to the index of the batch as a JSON line.
 fn append_entry_to_index(files: &BatchFiles, entry: &BatchEntry) -> Result<(), RunError> {
     let line = serde_json::to_string(entry).unwrap_or_default();
-    Ok(files.add_line(&line)?)
+    Ok(files.append_index_line(&line)?)
 }
 
 /// Opens and locks the folder of a batch.
@@ -456,7 +458,7 @@ fn append_entry_to_index(files: &BatchFiles, entry: &BatchEntry) -> Result<(), R
 ///
 /// Another process works on the batch, or the folder cannot be used.
 fn open_files_for_work(project_root: &Path, name: &str) -> Result<BatchFiles, BatchError> {
-    BatchFiles::open(project_root, name).map_err(|error| match error {
+    BatchFiles::open_locked(project_root, name).map_err(|error| match error {
         StoreError::Leased { owner, .. } => BatchError::Busy {
             name: name.to_owned(),
             owner,

@@ -96,7 +96,7 @@ impl RowTask {
 
 /// Rows with the same task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskGroup {
+pub struct RowTaskGroup {
     /// The task.
     pub task: RowTask,
     /// The number of rows.
@@ -107,11 +107,11 @@ pub struct TaskGroup {
 
 impl Batch {
     /// Groups the rows by their tasks, with the number and cost of the rows.
-    pub fn group_rows_by_task(&self) -> Vec<TaskGroup> {
-        let mut groups: BTreeMap<RowTask, TaskGroup> = BTreeMap::new();
+    pub fn group_rows_by_task(&self) -> Vec<RowTaskGroup> {
+        let mut groups: BTreeMap<RowTask, RowTaskGroup> = BTreeMap::new();
         for planned in &self.rows {
-            let task = self.decide_task(planned);
-            let group = groups.entry(task.clone()).or_insert(TaskGroup {
+            let task = self.decide_row_task(planned);
+            let group = groups.entry(task.clone()).or_insert(RowTaskGroup {
                 task,
                 rows: 0,
                 cost: None,
@@ -125,11 +125,12 @@ impl Batch {
     /// Counts the rows that the next call runs.
     pub fn count_rows_to_run(&self) -> usize {
         let rows = self.rows.iter();
-        rows.filter(|planned| self.decide_task(planned).is_executed()).count()
+        rows.filter(|planned| self.decide_row_task(planned).is_executed())
+            .count()
     }
 
     /// Decides the task of a row in the next call.
-    pub(super) fn decide_task(&self, planned: &PlannedRow) -> RowTask {
+    pub(super) fn decide_row_task(&self, planned: &PlannedRow) -> RowTask {
         let tries = &planned.tries;
         if let Some(open) = &tries.open {
             return open.driver.map_or(RowTask::Resume, RowTask::Elsewhere);
@@ -142,7 +143,7 @@ impl Batch {
                 None => RowTask::Run,
             };
         };
-        if entry.is_interrupted() {
+        if entry.is_cancelled() {
             return RowTask::Resume;
         }
         let is_waiting = entry.outcome == CompletionReason::WaitingForInput;

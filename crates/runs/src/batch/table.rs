@@ -39,7 +39,7 @@ impl Serialize for TableLine<'_> {
         line.serialize_entry("place", &row.place)?;
         line.serialize_entry("run", &entry.map(|entry| &entry.run))?;
         line.serialize_entry("outcome", &entry.map(|entry| entry.outcome))?;
-        let success = entry.filter(|entry| !entry.is_interrupted());
+        let success = entry.filter(|entry| !entry.is_cancelled());
         line.serialize_entry("success", &success.map(|entry| entry.has_exit_code_zero(self.limits)))?;
         line.serialize_entry("detail", &entry.and_then(|entry| entry.detail.as_ref()))?;
         line.serialize_entry("turns", &entry.map(|entry| entry.turns))?;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, RunEnded};
-use ensemble_core::store::{ReadError, StoredRun};
+use ensemble_core::store::{LogReadError, StoredRun};
 use ensemble_history::RunHistory;
 use ensemble_language::data::Cost;
 use serde_json::{Value, json};
@@ -166,13 +166,13 @@ impl BatchIndexRecords {
         for run in self.runs.get(key).into_iter().flatten() {
             let Some(name) = RowRunName::parse(run) else { continue };
             let is_current = name.version == version;
-            let recorded = self.read_try(run, is_current, files, project).await?;
+            let recorded = self.load_recorded_try(run, is_current, files, project).await?;
             if let RecordedTry::NotBegun = recorded {
                 continue;
             }
             if !is_current {
                 if let RecordedTry::Ended(entry) = &recorded
-                    && !entry.is_interrupted()
+                    && !entry.is_cancelled()
                 {
                     tries.outdated = Some(OutdatedTry {
                         version: name.version.to_owned(),
@@ -201,7 +201,7 @@ impl BatchIndexRecords {
     }
 
     /// Loads one try from the index, or from its journal if the index does not have the final end.
-    async fn read_try(
+    async fn load_recorded_try(
         &self,
         run: &str,
         is_current: bool,
@@ -217,9 +217,9 @@ impl BatchIndexRecords {
             return Ok(entry.map_or(RecordedTry::NotBegun, ended));
         };
         // Found before the journal is read: everything that another process wrote before its end is read.
-        let driver = stored.driver_pid();
+        let driver = stored.lease_holder_pid();
         let journal = match stored.read_journal().await {
-            Err(ReadError::Empty { .. }) => return Ok(RecordedTry::NotBegun),
+            Err(LogReadError::Empty { .. }) => return Ok(RecordedTry::NotBegun),
             journal => journal?,
         };
         let history = RunHistory::from_records(&journal.records);

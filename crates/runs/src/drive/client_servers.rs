@@ -115,10 +115,10 @@ impl ClientServers {
             match server {
                 ClientServer::Command { env, args, .. } => {
                     let private = env.iter().filter(|(name, _)| is_secret_name(name));
-                    private.for_each(|(_, value)| secrets.add_value(value));
-                    secrets.add_values(list_secret_argument_values(args.iter().map(String::as_str)));
+                    private.for_each(|(_, value)| secrets.add_secret(value));
+                    secrets.add_secrets(list_secret_argument_values(args.iter().map(String::as_str)));
                 }
-                ClientServer::Http { headers, .. } => headers.iter().for_each(|(_, value)| secrets.add_value(value)),
+                ClientServer::Http { headers, .. } => headers.iter().for_each(|(_, value)| secrets.add_secret(value)),
             }
         }
     }

@@ -62,5 +62,5 @@ pub struct UnusedAnswer {
 
 /// Returns the refusal of an answer to the latest decided request that this text names.
 pub(crate) fn refuse_decided_by_name(events: &[RunEvent], given: &str) -> Option<AnswerRefusal> {
-    refuse_decided_in_events(events, |address| address.match_name(given).is_some())
+    refuse_decided_in_events(events, |address| address.match_precision(given).is_some())
 }

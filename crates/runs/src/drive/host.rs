@@ -173,7 +173,7 @@ impl RunHost {
     }
 
     /// With its operator, if it has one; else nobody is asked, since nobody holds a handle.
-    pub(crate) fn without_handle_questions(self) -> Self {
+    pub(crate) fn without_handle_as_operator(self) -> Self {
         match self.operator {
             OperatorSource::Handle => self.without_operator(),
             OperatorSource::Operator(_) => self,
@@ -228,9 +228,9 @@ impl RunHost {
 
     /// Adds the tokens of this program to the secrets of a run, and withholds their variables from child processes.
     pub(crate) fn register_secrets(&self, secrets: &Secrets) {
-        secrets.add_values(self.secret_values.iter().map(String::as_str));
+        secrets.add_secrets(self.secret_values.iter().map(String::as_str));
         for variable in self.private_variables.iter() {
-            secrets.withhold_variable(variable);
+            secrets.withhold_from_children(variable);
         }
         let variables = self
             .private_variables
@@ -238,7 +238,7 @@ impl RunHost {
             .map(String::as_str)
             .chain(RIGHTS_VARIABLES);
         let values: Vec<String> = variables.filter_map(|variable| (self.variables)(variable)).collect();
-        secrets.add_values(values.iter().map(String::as_str));
+        secrets.add_secrets(values.iter().map(String::as_str));
     }
 
     /// Returns a random number, at least 0 and less than 1.
@@ -247,7 +247,7 @@ impl RunHost {
     }
 
     /// Returns the watchdog for a new run, which starts with the first child process.
-    pub(crate) fn watchdog_command(&self) -> Option<Arc<ProcessWatchdog>> {
+    pub(crate) fn watchdog_for_new_run(&self) -> Option<Arc<ProcessWatchdog>> {
         match &self.watchdog {
             WatchdogChoice::None => None,
             WatchdogChoice::EachRun(command) => Some(Arc::new(ProcessWatchdog::new(command.clone()))),

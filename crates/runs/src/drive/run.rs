@@ -15,19 +15,19 @@ use ensemble_core::log::{CommitError, RunLog};
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::{
-    AnswerAuthor, AnswerRefusal, PendingRequest, RequestAnswer, RequestDigest, resolve_request,
+    AnswerAuthor, AnswerRefusal, PendingRequest, RequestAnswer, RequestDigest, resolve_pending_request,
 };
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::store::{Lease, RunId, StoredRun};
+use ensemble_core::store::{RunId, RunLease, StoredRun};
 use ensemble_core::trace::{self, SpanContext};
 use ensemble_process::wait_and_kill_strays;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::drive::decided_requests::{UnusedAnswer, refuse_decided_by_name};
-use crate::drive::events::{EventHub, HubReporter, RunTracer, RunTreeReader};
+use crate::drive::events::{RunEventHub, RunHubReporter, RunTracer, RunTreeReader};
 use crate::drive::host::RunHost;
 use crate::drive::request_desk::{ClientAnswer, OpenRequestDesk};
 use crate::drive::run_events::RunEventStream;
@@ -42,7 +42,7 @@ pub struct RunHandle {
     prepared: Arc<PreparedEnsemble>,
     desk: OpenRequestDesk,
     answers: Arc<AnswerQueue>,
-    hub: EventHub,
+    hub: RunEventHub,
     message_sender: mpsc::UnboundedSender<Arc<str>>,
     interruptions: mpsc::UnboundedSender<RunInterruption>,
     leg: watch::Receiver<RunSegmentState>,
@@ -75,7 +75,7 @@ pub(crate) struct RunDriverState {
     pub(crate) stored_run: Arc<dyn StoredRun>,
     pub(crate) prepared: Arc<PreparedEnsemble>,
     /// Held until the run is closed.
-    pub(crate) leases: Vec<Box<dyn Lease>>,
+    pub(crate) leases: Vec<Box<dyn RunLease>>,
     pub(crate) log: Box<dyn RunLog>,
     pub(crate) state: ConversationState,
     /// The event with which this process begins, unless it stands in the log.
@@ -86,7 +86,7 @@ pub(crate) struct RunDriverState {
     pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
     pub(crate) desk: OpenRequestDesk,
     pub(crate) answers: Arc<AnswerQueue>,
-    pub(crate) hub: EventHub,
+    pub(crate) hub: RunEventHub,
     /// With telemetry: the segment of the trace that begins.
     pub(crate) segment: Option<SpanContext>,
     /// What no event may tell.
@@ -196,7 +196,7 @@ impl RunHandle {
         by: impl Into<AnswerAuthor>,
     ) -> Result<(), RunError> {
         let (address, digest, by) = (request.address.clone(), request.digest.clone(), by.into());
-        self.answer_by_digest(ClientAnswer {
+        self.answer_when_asked(ClientAnswer {
             address,
             digest,
             answer,
@@ -205,10 +205,10 @@ impl RunHandle {
         .await
     }
 
-    pub(crate) async fn answer_by_digest(&self, answer: ClientAnswer) -> Result<(), RunError> {
+    pub(crate) async fn answer_when_asked(&self, answer: ClientAnswer) -> Result<(), RunError> {
         let address = answer.address.clone();
         let answered = self.desk.answer_request_when_asked(answer);
-        self.wait_while_open(answered, || {
+        self.wait_while_conversation_open(answered, || {
             format!("the run has ended, and `{address}` did not ask a question")
         })
         .await?
@@ -252,8 +252,8 @@ impl RunHandle {
             loop {
                 changes.mark_unchanged();
                 let open = self.open_requests();
-                let pending: Vec<PendingRequest> = open.iter().map(|open| open.request().clone()).collect();
-                match resolve_request(given, &pending) {
+                let pending: Vec<PendingRequest> = open.iter().map(|open| open.pending_request().clone()).collect();
+                match resolve_pending_request(given, &pending) {
                     Err(AnswerRefusal::NotPending { .. }) => {}
                     found => return found.cloned(),
                 }
@@ -262,12 +262,12 @@ impl RunHandle {
             }
         };
         let not_asked_message = || format!("the run has ended, and `{given}` did not ask a question");
-        self.wait_while_open(waited, not_asked_message)
+        self.wait_while_conversation_open(waited, not_asked_message)
             .await?
             .map_err(RunError::from)
     }
 
-    async fn wait_while_open<T>(
+    async fn wait_while_conversation_open<T>(
         &self,
         asked: impl Future<Output = T>,
         why: impl FnOnce() -> String,
@@ -362,7 +362,7 @@ struct RunDriverChannels {
 /// A reporter that forwards each event to several reporters and to the event hub.
 struct ReporterFanout {
     reporters: Vec<Box<dyn Reporter + Send>>,
-    hub: HubReporter,
+    hub: RunHubReporter,
 }
 
 impl Reporter for ReporterFanout {

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use ensemble_core::conversation::{PartEnded, RunStarted};
-use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::conversation::{PartAttemptEnded, RunStarted};
+use ensemble_core::runner::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::{RunContext, sha256_of_text};
 use ensemble_language::plan::{AgentId, HistoryRead, Plan};
 
 /// The ended parts of an execution, by key.
-type PartsByKey = HashMap<Arc<str>, Arc<PartEnded>>;
+type PartsByKey = HashMap<Arc<str>, Arc<PartAttemptEnded>>;
 
 /// The results of another run that a run can reuse.
 #[derive(Debug, Default)]
@@ -78,8 +78,10 @@ pub(crate) struct ReusingRunner {
 /// Computes the digest of all values that an execution reads, such as its input, dependencies, requests and thread. Includes the context
 /// and history only if the agent reads them, and ignores the inputs in `added`.
 pub(crate) fn digest_reads(execution: &ExecutionInput, reads: OptionalReads, added: &AddedInputNames) -> String {
-    let context = reads.context.then(|| without_names(&execution.context, &added.context));
-    let inputs = without_names(&execution.inputs, &added.inputs);
+    let context = reads
+        .context
+        .then(|| without_named_values(&execution.context, &added.context));
+    let inputs = without_named_values(&execution.inputs, &added.inputs);
     let mut read = json!({
         "input": execution.input,
         "dependencies": execution.dependencies,
@@ -99,7 +101,7 @@ pub(crate) fn digest_reads(execution: &ExecutionInput, reads: OptionalReads, add
 }
 
 /// Returns the values without the values of these names.
-fn without_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<RunContext> {
+fn without_named_values(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<RunContext> {
     if names.is_empty() {
         return values.clone();
     }
@@ -113,7 +115,7 @@ fn without_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<Run
 
 impl ReusableResults {
     /// Stores the result of an execution with the digest `read` of its reads. Replaces an earlier result.
-    pub(crate) fn insert_execution(
+    pub(crate) fn insert_execution_result(
         &mut self,
         agent: Arc<str>,
         execution: u32,
@@ -124,7 +126,7 @@ impl ReusableResults {
     }
 
     /// Stores the result of a part. Replaces an earlier result.
-    pub(crate) fn insert_part(&mut self, part: PartEnded) {
+    pub(crate) fn insert_part_result(&mut self, part: PartAttemptEnded) {
         let parts = self.parts.entry((part.agent.clone(), part.execution)).or_default();
         Arc::make_mut(parts).insert(part.key.clone(), Arc::new(part));
     }
@@ -158,9 +160,9 @@ impl ReusingRunner {
 }
 
 impl Runner for ReusingRunner {
-    fn execute_attempt(&self, mut execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, mut execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         match self.results.find_result(&execution, self.reads) {
-            Some(observation) => Box::pin(std::future::ready(AttemptOutcome::Reused(observation.clone()))),
+            Some(observation) => Box::pin(std::future::ready(AttemptEnd::Reused(observation.clone()))),
             None => {
                 let key = (execution.agent_name.clone(), execution.execution);
                 if let (Some(parts), Some(known_parts)) = (&mut execution.parts, self.results.parts.get(&key)) {
@@ -177,7 +179,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use ensemble_core::thread::{Message, Role, Thread, ThreadIteration};
+    use ensemble_core::thread::{Message, MessageRole, Thread, ThreadIteration};
     use ensemble_language::data::{AgentRequest, JsonMap};
 
     const OUTPUTS: OptionalReads = OptionalReads {
@@ -193,7 +195,7 @@ mod tests {
     fn execution() -> ExecutionInput {
         ExecutionInput {
             dependencies: vec![("writer".into(), Arc::new(json!({"n": 1})))],
-            ..ExecutionInput::first_attempt("judge", 2)
+            ..ExecutionInput::first_attempt_without_outputs("judge", 2)
         }
     }
 
@@ -205,10 +207,10 @@ mod tests {
                 execution: number,
                 ..execution()
             };
-            let AttemptOutcome::Finished(observation) = AttemptOutcome::from_output(said(number)) else {
+            let AttemptEnd::Finished(observation) = AttemptEnd::from_output(said(number)) else {
                 panic!("a success has finished")
             };
-            reusable.insert_execution(
+            reusable.insert_execution_result(
                 "judge".into(),
                 number,
                 digest_reads(&read, reads, &AddedInputNames::default()),
@@ -235,7 +237,7 @@ mod tests {
             let found = reusable.find_result(&same, OUTPUTS).map(|found| found.result.clone());
             assert_eq!(found, Some(Ok(said(number))), "each execution its own");
         }
-        let message = Message::new(Role::User, "before");
+        let message = Message::new(MessageRole::User, "before");
         let others: [(&str, ExecutionInput); 6] = [
             (
                 "another input",

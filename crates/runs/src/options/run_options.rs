@@ -11,7 +11,7 @@ use ensemble_agents::agent::kinds::input::PreparedAnswers;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::RequestDigest;
 use ensemble_core::store::{Durability, RunId};
-use ensemble_core::thread::LiveOutput;
+use ensemble_core::thread::LiveOutputReceiver;
 use ensemble_language::data::RunContext;
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ pub struct RunOptions {
     /// Who is told of each event at once, in the task that drives the run.
     pub reporters: Vec<Box<dyn Reporter + Send>>,
     /// Who gets the live pieces of the run's own agents at once.
-    pub live_output: Option<Arc<dyn LiveOutput>>,
+    pub live_output: Option<Arc<dyn LiveOutputReceiver>>,
     /// Texts that stand in for agents, by their names: such an agent does not run. A run that goes on keeps its own.
     pub stubs: BTreeMap<Arc<str>, Arc<str>>,
     /// Model profiles that answer for input agents and script agents, by their names. A run that goes on keeps its own.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::{CompletionReason, Event, Record, TurnStarted};
 use ensemble_core::log::{CommitError, LogFuture, ReplayDecision, ReplayDivergence, RunLog, SyncPoint};
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::ReadError;
+use ensemble_core::store::LogReadError;
 
 /// A reader of the recorded decisions of a run, in order.
 pub(crate) trait RecordedDecisionReader: Send {
@@ -17,7 +17,7 @@ pub(crate) trait RecordedDecisionReader: Send {
     /// # Errors
     ///
     /// The record cannot be read.
-    fn read_next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>>;
+    fn read_next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, LogReadError>>;
 }
 
 /// A recorded decision: a turn, or the end.

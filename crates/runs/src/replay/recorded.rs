@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use ensemble_core::conversation::{RunCanceller, RunInterruption};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::runner::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 
 /// The recorded result of one execution.
 #[derive(Debug, Clone)]
@@ -39,13 +39,13 @@ impl SharedTurnRecording {
     }
 
     /// Takes the recorded outcome of the agent in this turn. Returns an interruption if the record has no result, or if it was taken.
-    fn take_attempt_outcome(&self, agent: &str) -> AttemptOutcome {
+    fn take_attempt_outcome(&self, agent: &str) -> AttemptEnd {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {
-            Some(RecordedExecutionResult::AttemptEnded(observation)) => AttemptOutcome::Recorded(observation),
-            Some(RecordedExecutionResult::QuestionsAsked(requests)) => AttemptOutcome::NeedsInput(requests),
+            Some(RecordedExecutionResult::AttemptEnded(observation)) => AttemptEnd::Recorded(observation),
+            Some(RecordedExecutionResult::QuestionsAsked(requests)) => AttemptEnd::NeedsInput(requests),
             // Executions that were under way when the record was cut have no end in it.
-            None => AttemptOutcome::Interrupted(turn.cut_by.clone().unwrap_or(RunInterruption::Cancelled {
+            None => AttemptEnd::Interrupted(turn.cut_by.clone().unwrap_or(RunInterruption::Cancelled {
                 by: RunCanceller::Signal,
             })),
         }
@@ -53,7 +53,7 @@ impl SharedTurnRecording {
 }
 
 impl Runner for ReplayRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(std::future::ready(self.0.take_attempt_outcome(&execution.agent_name)))
     }
 }

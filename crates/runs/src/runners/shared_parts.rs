@@ -16,7 +16,7 @@ use ensemble_agents::agent::window::{AgentWindow, AgentWindowOptions, implicit_w
 use ensemble_core::operator::Operator;
 use ensemble_core::request::RequestAddress;
 use ensemble_core::store::Durability;
-use ensemble_core::thread::LiveOutput;
+use ensemble_core::thread::LiveOutputReceiver;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::diagnostic::FindingCode;
 use ensemble_language::ensemble::{Agent, AgentKind, EnvOrHeaderValue, LlmSpec, ModelChoice};
@@ -27,10 +27,10 @@ use ensemble_models::{Model, ModelNetwork, ReplyCache};
 use ensemble_process::confine::ProcessSandbox;
 use ensemble_process::program::ScriptFolders;
 use ensemble_process::{ChildEnvironment, ProcessSettings, ProcessWatchdog};
-use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
+use ensemble_scripts::regular_files::{MAX_SCRIPT_BYTES, read_text};
 
 use crate::drive::client_servers::ClientServers;
-use crate::drive::events::EventHub;
+use crate::drive::events::RunEventHub;
 use crate::drive::host::RunHost;
 use crate::error::RunError;
 use crate::options::arguments::InputAgentQuestions;
@@ -40,11 +40,11 @@ use crate::prepare::PreparedEnsemble;
 use crate::project::Project;
 
 /// Most bytes that a child process may write to stdout: 10 MiB.
-const OUTPUT_CAP: usize = 10 << 20;
+const MAX_STDOUT_BYTES: usize = 10 << 20;
 
 /// The services that all agents of a run share, those of nested runs included.
 #[derive(Clone)]
-pub(crate) struct SharedServices {
+pub(crate) struct SharedRunServices {
     /// Answers given with the run.
     pub(crate) answers: Arc<AnswerQueue>,
     /// Which agents ask.
@@ -52,9 +52,9 @@ pub(crate) struct SharedServices {
     /// Who is asked.
     pub(crate) operator: Arc<dyn Operator>,
     /// Who gets live pieces.
-    pub(crate) live_output: Arc<dyn LiveOutput>,
+    pub(crate) live_output: Arc<dyn LiveOutputReceiver>,
     /// Subscribers of the run.
-    pub(crate) hub: EventHub,
+    pub(crate) hub: RunEventHub,
     /// Which tools may be called.
     pub(crate) permissions: Arc<ToolPermissions>,
     /// Servers of tools.
@@ -89,11 +89,11 @@ pub(crate) struct SharedServices {
     pub(crate) inner_run_driver: Option<TimedNestedDriver>,
 }
 
-impl SharedServices {
+impl SharedRunServices {
     /// For the ensemble that this agent stands for.
     pub(crate) fn for_nested_agent(&self, agent: &str) -> Self {
         Self {
-            address: self.address.with_agent(agent.into()),
+            address: self.address.append_agent(agent.into()),
             cache: self.cache.as_ref().map(|cache| cache.for_nested_ensemble(agent)),
             replacements: self
                 .replacements
@@ -106,7 +106,7 @@ impl SharedServices {
     /// For the ensemble that this tool of the agent stands for.
     pub(crate) fn for_nested_tool(&self, agent: &str, tool: &str) -> Self {
         Self {
-            address: self.address.with_agent(agent.into()).with_call(tool.into(), 1),
+            address: self.address.append_agent(agent.into()).append_tool_call(tool.into(), 1),
             replacements: self
                 .replacements
                 .as_ref()
@@ -122,7 +122,7 @@ pub(crate) struct AgentBuildContext<'a> {
     /// The ensemble.
     pub(crate) prepared: &'a PreparedEnsemble,
     /// What all agents share.
-    pub(crate) shared: &'a SharedServices,
+    pub(crate) shared: &'a SharedRunServices,
     /// Where scripts are looked for.
     pub(crate) places: ScriptFolders,
     /// The profiles that the ensemble can use.
@@ -131,7 +131,7 @@ pub(crate) struct AgentBuildContext<'a> {
 
 /// The prices of the models that a run can ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) enum ModelPrices {
+pub(crate) enum ModelPriceStatus {
     /// The run asks no model.
     #[default]
     NoModel,
@@ -150,12 +150,12 @@ pub(crate) struct ReadyNestedEnsemble {
     /// The schema of its inputs as one map, if it declares inputs.
     pub(crate) input_schema: Option<serde_json::Value>,
     /// The prices of its models.
-    pub(crate) prices: ModelPrices,
+    pub(crate) prices: ModelPriceStatus,
 }
 
 /// Opens the ensemble that an agent or a tool of `outer` names.
-pub(crate) type OpenInner<'o> =
-    dyn Fn(&str, &PreparedEnsemble, &SharedServices) -> Result<ReadyNestedEnsemble, RunError> + 'o;
+pub(crate) type NestedEnsembleOpener<'o> =
+    dyn Fn(&str, &PreparedEnsemble, &SharedRunServices) -> Result<ReadyNestedEnsemble, RunError> + 'o;
 
 /// The reason why an agent cannot run on this machine.
 pub(crate) struct AgentBuildError {
@@ -168,22 +168,22 @@ pub(crate) struct AgentBuildError {
 
 impl AgentBuildContext<'_> {
     /// Returns the limits of all child processes, and the environment of one that has these variables.
-    pub(crate) fn process_limits(
+    pub(crate) fn child_process_limits(
         &self,
         env: &[(String, EnvOrHeaderValue)],
         sandbox: Option<Arc<ProcessSandbox>>,
     ) -> Result<ProcessSettings, AgentBuildError> {
         let secrets = self.shared.network.secrets().clone();
         Ok(ProcessSettings {
-            output_cap: OUTPUT_CAP,
+            output_cap: MAX_STDOUT_BYTES,
             watchdog: self.shared.watchdog.clone(),
-            environment: ChildEnvironment::for_user_program(secrets).with_variables(self.resolve_settings(env)?),
+            environment: ChildEnvironment::for_user_program(secrets).with_variables(self.resolve_env_settings(env)?),
             sandbox,
         })
     }
 
     /// Returns the values of these settings. A variable that is only passed on and not set is left out.
-    pub(crate) fn resolve_settings(
+    pub(crate) fn resolve_env_settings(
         &self,
         settings: &[(String, EnvOrHeaderValue)],
     ) -> Result<Vec<(String, String)>, AgentBuildError> {
@@ -235,7 +235,11 @@ impl AgentBuildContext<'_> {
     }
 
     /// Builds the context window of the agent's thread.
-    pub(crate) fn build_window(&self, llm: &LlmSpec, model: &Model) -> Result<Option<AgentWindow>, AgentBuildError> {
+    pub(crate) fn build_context_window(
+        &self,
+        llm: &LlmSpec,
+        model: &Model,
+    ) -> Result<Option<AgentWindow>, AgentBuildError> {
         let link = model.profiles().next();
         let max_tokens = link.and_then(|link| input_token_limit(&link.profile));
         let window = match &llm.context_window {
@@ -267,14 +271,18 @@ impl AgentBuildContext<'_> {
                 root.join("scripts").join(name),
             ];
             let existing_file = places.iter().find(|place| place.is_file());
-            let path = existing_file
-                .ok_or_else(|| format!("there is no such file; looked for {}", format_folders(&places, &root)))?;
-            read_text(path, LARGEST_SCRIPT).map_err(|error| error.to_string())
+            let path = existing_file.ok_or_else(|| {
+                format!(
+                    "there is no such file; looked for {}",
+                    format_searched_folders(&places, &root)
+                )
+            })?;
+            read_text(path, MAX_SCRIPT_BYTES).map_err(|error| error.to_string())
         }
     }
 }
 
-fn format_folders(places: &[PathBuf], root: &Path) -> String {
+fn format_searched_folders(places: &[PathBuf], root: &Path) -> String {
     // Below `/`, a path without its first slash would look like a path relative to another folder.
     let base = root.parent().is_some().then_some(root);
     let relative_text = |place: &PathBuf| {
@@ -306,7 +314,7 @@ impl AgentBuildError {
     }
 
     /// Because of its sandbox.
-    pub(crate) fn for_sandbox(self) -> Self {
+    pub(crate) fn attribute_to_sandbox(self) -> Self {
         Self {
             key: Some("sandbox"),
             code: NO_SANDBOX,
@@ -315,7 +323,7 @@ impl AgentBuildError {
     }
 
     /// Because of that tool.
-    pub(crate) fn for_tool(self, tool: &str) -> Self {
+    pub(crate) fn attribute_to_tool(self, tool: &str) -> Self {
         Self {
             message: format!("tool `{tool}`: {}", self.message),
             key: Some("tools"),
@@ -324,7 +332,7 @@ impl AgentBuildError {
     }
 
     /// Because of what the agent runs.
-    pub(crate) fn for_whole_agent(self) -> Self {
+    pub(crate) fn attribute_to_agent(self) -> Self {
         Self { key: None, ..self }
     }
 

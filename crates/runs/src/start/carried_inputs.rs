@@ -9,7 +9,7 @@ use ensemble_language::data::RunContext;
 use ensemble_language::ensemble::{Ensemble, InputDeclaration};
 use serde_json::Value;
 
-use crate::inputs::{InputError, InputValues, list_undeclared_inputs, resolve_inputs};
+use crate::inputs::{InputError, InputValues, list_undeclared_input_errors, resolve_inputs};
 use crate::start::ready::RunArguments;
 
 /// With what a run goes on from another.
@@ -35,7 +35,7 @@ pub(crate) fn carry_inputs_over(
 ) -> Result<CarriedInputs, Vec<InputError>> {
     let Some(declared) = &ensemble.inputs else {
         return Ok(CarriedInputs {
-            run_arguments: previous_arguments(before, RunContext::default()),
+            run_arguments: previous_run_arguments(before, RunContext::default()),
             context_changes: set.values.clone(),
         });
     };
@@ -45,11 +45,11 @@ pub(crate) fn carry_inputs_over(
     };
     let first: RunContext = declared.iter().filter_map(first).collect();
     let now = InputValues {
-        values: latest_inputs(ensemble, &first, kept, &set.values),
+        values: inputs_after_records(ensemble, &first, kept, &set.values),
         texts: set.texts.clone(),
     };
     let strange = set.values.iter().map(|(name, _)| name).filter(|name| !known(name));
-    let strange = list_undeclared_inputs(ensemble, declared, strange);
+    let strange = list_undeclared_input_errors(ensemble, declared, strange);
     let now = match resolve_inputs(ensemble, &now) {
         Ok(now) if strange.is_empty() => now.unwrap_or_default(),
         Ok(_) => return Err(strange),
@@ -67,13 +67,13 @@ pub(crate) fn carry_inputs_over(
     let set = set.values.iter();
     let set = set.map(|(name, value)| (name.clone(), now.get(name).unwrap_or(value).clone()));
     Ok(CarriedInputs {
-        run_arguments: previous_arguments(before, inputs.collect()),
+        run_arguments: previous_run_arguments(before, inputs.collect()),
         context_changes: set.collect(),
     })
 }
 
 /// Returns the inputs after the records and what is set then.
-fn latest_inputs(ensemble: &Ensemble, first: &RunContext, kept: &[Record], set: &RunContext) -> RunContext {
+fn inputs_after_records(ensemble: &Ensemble, first: &RunContext, kept: &[Record], set: &RunContext) -> RunContext {
     let mut now = first.clone();
     let earlier = kept.iter().filter_map(|record| match &record.event {
         Event::ContextSet(values) => Some(values),
@@ -88,7 +88,7 @@ fn latest_inputs(ensemble: &Ensemble, first: &RunContext, kept: &[Record], set: 
 }
 
 /// Returns the arguments of the previous run, with these inputs, which are in the context, too.
-fn previous_arguments(before: &RunStarted, inputs: RunContext) -> RunArguments {
+fn previous_run_arguments(before: &RunStarted, inputs: RunContext) -> RunArguments {
     let mut context = before.context.clone();
     for (name, value) in inputs.iter() {
         context.insert(name.clone(), value.clone());

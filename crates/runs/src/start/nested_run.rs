@@ -8,33 +8,33 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::kinds::nested_ensemble::{NestedRunArguments, NestedRunService};
 use ensemble_core::conversation::{ConversationState, Event, Record, RecordedExchange, RunResumed, RunStarted};
-use ensemble_core::executor::{Executor, OuterAttempt};
-use ensemble_core::log::{FORMAT, RunLog};
+use ensemble_core::executor::{Executor, OuterAttemptHandles};
+use ensemble_core::log::{JOURNAL_FORMAT, RunLog};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::{AttemptLedger, BoxFuture, ExecutionInput, attempt_timeout_failure};
-use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
+use ensemble_core::store::{LogEnd, LogReadError, StoreError, StoredRun};
 use ensemble_core::trace::{self, TraceParent};
 use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, RunContext, sha256_of_text};
 
-use crate::drive::events::HubReporter;
+use crate::drive::events::RunHubReporter;
 use crate::error::RunError;
 use crate::inputs;
 use crate::options::nested_driver::{NestedRunResult, NestedRunStart, TimedNestedDriver};
-use crate::prepare::{DEEPEST, PreparedEnsemble, prepare_nested_file};
-use crate::runners::shared_parts::{ReadyNestedEnsemble, SharedServices};
-use crate::start::agents::{ReadyAgents, prepare_agents};
+use crate::prepare::{MAX_NESTING_DEPTH, PreparedEnsemble, prepare_nested_file};
+use crate::runners::shared_parts::{ReadyNestedEnsemble, SharedRunServices};
+use crate::start::agents::{ReadyAgents, build_all_agents};
 
 /// The version that started or resumed a run, as the log keeps it.
-pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where the runs inside the run are kept: set when the run has its place, before anything is executed.
-pub(crate) type Outermost = Arc<std::sync::OnceLock<Arc<dyn StoredRun>>>;
+pub(crate) type OutermostRunCell = Arc<std::sync::OnceLock<Arc<dyn StoredRun>>>;
 
-struct InnerEnsemble {
+struct PreparedNestedEnsemble {
     prepared: PreparedEnsemble,
     agents: ReadyAgents,
-    shared: SharedServices,
-    outermost: Outermost,
+    shared: SharedRunServices,
+    outermost: OutermostRunCell,
     /// Who drives its conversations, if not the outer run.
     outside_driver: Option<TimedNestedDriver>,
 }
@@ -43,24 +43,24 @@ struct InnerEnsemble {
 pub(crate) fn prepare_nested_ensemble(
     named: &str,
     outer: &PreparedEnsemble,
-    shared: &SharedServices,
-    outermost: &Outermost,
+    shared: &SharedRunServices,
+    outermost: &OutermostRunCell,
 ) -> Result<ReadyNestedEnsemble, RunError> {
     let project = &shared.project;
     let path = project.resolve_ensemble_file_from(named, &outer.folder, &outer.root)?;
     let absolute = project.folder.join(&path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
-    check_depth(&absolute, shared)?;
+    check_nesting(&absolute, shared)?;
     let prepared = prepare_nested_file(&path, project)?;
     let mut shared = shared.clone();
     shared.outer.push(absolute);
     let elsewhere = shared.inner_run_driver.take();
     let open = nested_ensemble_opener(outermost.clone());
-    let agents = prepare_agents(&prepared, &shared, &open)?;
+    let agents = build_all_agents(&prepared, &shared, &open)?;
     let simulated = !agents.simulated_agents.is_empty();
     let prices = agents.prices;
     let takes = inputs::inputs_schema(prepared.plan.ensemble());
-    let conversations = Arc::new(InnerEnsemble {
+    let conversations = Arc::new(PreparedNestedEnsemble {
         prepared,
         agents,
         shared,
@@ -77,21 +77,21 @@ pub(crate) fn prepare_nested_ensemble(
 
 /// Opens ensembles inside the run that is kept there.
 pub(crate) fn nested_ensemble_opener(
-    outermost: Outermost,
-) -> impl Fn(&str, &PreparedEnsemble, &SharedServices) -> Result<ReadyNestedEnsemble, RunError> {
+    outermost: OutermostRunCell,
+) -> impl Fn(&str, &PreparedEnsemble, &SharedRunServices) -> Result<ReadyNestedEnsemble, RunError> {
     move |named, outer, shared| prepare_nested_ensemble(named, outer, shared, &outermost)
 }
 
 /// Refuses an ensemble that contains itself, and too many inside each other.
-fn check_depth(path: &PathBuf, shared: &SharedServices) -> Result<(), RunError> {
+fn check_nesting(path: &PathBuf, shared: &SharedRunServices) -> Result<(), RunError> {
     if let Some(at) = shared.outer.iter().position(|outer| outer == path) {
         let path_text = |path: &PathBuf| shared.project.relative_path(path).display().to_string();
         let mut circle: Vec<String> = shared.outer[at..].iter().map(path_text).collect();
         circle.push(circle[0].clone());
         return Err(RunError::ContainsItself(circle));
     }
-    if shared.outer.len() >= DEEPEST {
-        return Err(RunError::TooDeep(DEEPEST));
+    if shared.outer.len() >= MAX_NESTING_DEPTH {
+        return Err(RunError::TooDeep(MAX_NESTING_DEPTH));
     }
     Ok(())
 }
@@ -115,28 +115,28 @@ fn choose_run_name(execution: &ExecutionInput, has_begun: impl Fn(&str) -> bool)
     begun_name.unwrap_or_else(|| attempt_run_name(execution, execution.attempt))
 }
 
-impl NestedRunService for InnerEnsemble {
+impl NestedRunService for PreparedNestedEnsemble {
     fn run_nested<'a>(
         &'a self,
         execution: &'a ExecutionInput,
         given: NestedRunArguments,
     ) -> BoxFuture<'a, Result<ConversationState, ExecutionFailure>> {
         Box::pin(async move {
-            let (inputs, context) = self.resolve_inputs(given).map_err(conversation_failure)?;
+            let (inputs, context) = self.resolve_nested_inputs(given).map_err(nested_start_failure)?;
             let outside = self.outside_driver.as_ref();
             match outside.filter(|outside| outside.driver.drives_agent(&execution.agent_name)) {
-                Some(outside) => self.run_outside(outside, execution, inputs, context).await,
+                Some(outside) => self.run_with_outside_driver(outside, execution, inputs, context).await,
                 None => self
-                    .run_conversation(execution, inputs, context)
+                    .run_in_process(execution, inputs, context)
                     .await
-                    .map_err(conversation_failure),
+                    .map_err(nested_start_failure),
             }
         })
     }
 }
 
 /// Describes why no conversation took place.
-fn conversation_failure(error: RunError) -> ExecutionFailure {
+fn nested_start_failure(error: RunError) -> ExecutionFailure {
     let kind = match error {
         RunError::Inputs(_) => FailureKind::Schema,
         _ => FailureKind::Unavailable,
@@ -145,32 +145,32 @@ fn conversation_failure(error: RunError) -> ExecutionFailure {
 }
 
 /// Reports the records of a nested run, and keeps its usage in the ledger of the attempt around it.
-struct UsageReporter<'a> {
-    reporter: HubReporter,
+struct NestedUsageReporter<'a> {
+    reporter: RunHubReporter,
     ledger: &'a AttemptLedger,
     /// What the outer run has recorded of the nested run.
     used_before: ModelUsage,
 }
 
-impl Reporter for UsageReporter<'_> {
+impl Reporter for NestedUsageReporter<'_> {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
         self.ledger
-            .set_nested_usage(state.usage_until_now().subtract_earlier(self.used_before));
+            .set_nested_usage(state.usage_with_open_turn().subtract_earlier(self.used_before));
         self.reporter.report_event(record, state);
     }
 }
 
 /// A run inside the run, as it is found or made.
-struct OpenedRun {
+struct OpenedNestedRun {
     run: Arc<dyn StoredRun>,
     state: ConversationState,
     log: Box<dyn RunLog>,
     is_new: bool,
 }
 
-impl InnerEnsemble {
+impl PreparedNestedEnsemble {
     /// The conversation is a run that somebody else drives.
-    async fn run_outside(
+    async fn run_with_outside_driver(
         &self,
         outside: &TimedNestedDriver,
         execution: &ExecutionInput,
@@ -180,7 +180,7 @@ impl InnerEnsemble {
         let name = choose_run_name(execution, |name| outside.driver.has_unfinished_run(name));
         let start = NestedRunStart {
             limit: outside.limit,
-            ..self.build_inner_start(execution, name, inputs, context)
+            ..self.build_nested_start(execution, name, inputs, context)
         };
         match outside.driver.drive_nested_run(start).await {
             NestedRunResult::Ended(records) => {
@@ -191,26 +191,26 @@ impl InnerEnsemble {
         }
     }
 
-    async fn run_conversation(
+    async fn run_in_process(
         &self,
         execution: &ExecutionInput,
         inputs: RunContext,
         context: RunContext,
     ) -> Result<ConversationState, RunError> {
-        let OpenedRun {
+        let OpenedNestedRun {
             run,
             mut state,
             mut log,
             is_new,
-        } = self.open_run(execution).await?;
+        } = self.resume_or_create_run(execution).await?;
         // Attempts that were cut short have recorded what they knew of the nested run.
         let recorded = execution
             .records
             .earlier_exchange()
-            .map(RecordedExchange::recorded_usage);
+            .map(RecordedExchange::usage_of_all_attempts);
         let used_before = recorded.unwrap_or_default();
         let ledger = &execution.ledger;
-        ledger.set_nested_usage(state.usage_until_now().subtract_earlier(used_before));
+        ledger.set_nested_usage(state.usage_with_open_turn().subtract_earlier(used_before));
         let run_end = state.run_end();
         if run_end.is_some_and(|ended| !ended.completion_reason.is_resumable()) {
             // It had ended, and the outer run was cut short before it could hear of that.
@@ -221,7 +221,7 @@ impl InnerEnsemble {
         let mut executor = Executor {
             runners: self.agents.runners.clone(),
             log: &mut *log,
-            reporter: &mut UsageReporter {
+            reporter: &mut NestedUsageReporter {
                 reporter: self.shared.hub.create_run_reporter(run.id().clone()),
                 ledger,
                 used_before,
@@ -230,14 +230,14 @@ impl InnerEnsemble {
             interruptions,
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             secrets: self.shared.network.secrets().clone(),
-            outer_stopwatch: Some(OuterAttempt {
+            outer_stopwatch: Some(OuterAttemptHandles {
                 stopwatch: execution.stopwatch.clone(),
                 ledger: ledger.clone(),
             }),
             turn_ends_in: None,
             refuses_exhausted: false,
         };
-        let trace = trace::current_span().as_ref().map(TraceParent::from);
+        let trace = trace::current_task_span().as_ref().map(TraceParent::from);
         let segment = self
             .shared
             .hub
@@ -245,11 +245,11 @@ impl InnerEnsemble {
         let first = if is_new {
             Event::RunStarted(Box::new(RunStarted {
                 trace,
-                ..self.start_event(run.id().shared_text(), execution, inputs, context)
+                ..self.nested_start_event(run.id().shared_text(), execution, inputs, context)
             }))
         } else {
             Event::RunResumed(RunResumed {
-                program: PROGRAM.to_owned(),
+                program: PROGRAM_VERSION.to_owned(),
                 trace,
                 ..RunResumed::default()
             })
@@ -260,7 +260,7 @@ impl InnerEnsemble {
     }
 
     /// Returns the inputs of the inner conversation, and its context, which holds them too.
-    fn resolve_inputs(&self, given: NestedRunArguments) -> Result<(RunContext, RunContext), RunError> {
+    fn resolve_nested_inputs(&self, given: NestedRunArguments) -> Result<(RunContext, RunContext), RunError> {
         let NestedRunArguments {
             inputs,
             optional,
@@ -282,7 +282,7 @@ impl InnerEnsemble {
     }
 
     /// Returns the run of this execution, for somebody else.
-    fn build_inner_start(
+    fn build_nested_start(
         &self,
         execution: &ExecutionInput,
         name: String,
@@ -291,7 +291,7 @@ impl InnerEnsemble {
     ) -> NestedRunStart {
         let id = format!("{}/sub/{name}", execution.run_id);
         NestedRunStart {
-            start_event: self.start_event(id.into(), execution, inputs, context),
+            start_event: self.nested_start_event(id.into(), execution, inputs, context),
             name,
             attempt_name: attempt_run_name(execution, execution.attempt),
             is_part: execution.part.is_some(),
@@ -301,7 +301,7 @@ impl InnerEnsemble {
         }
     }
 
-    fn start_event(
+    fn nested_start_event(
         &self,
         run_id: Arc<str>,
         execution: &ExecutionInput,
@@ -309,7 +309,7 @@ impl InnerEnsemble {
         context: RunContext,
     ) -> RunStarted {
         RunStarted {
-            format: FORMAT,
+            format: JOURNAL_FORMAT,
             run_id,
             ensemble: self.prepared.plan.ensemble().name.clone(),
             ensemble_file: self.prepared.source.name().to_owned(),
@@ -326,29 +326,29 @@ impl InnerEnsemble {
             definitions: None,
             forked_from: None,
             trace: None,
-            program: PROGRAM.to_owned(),
+            program: PROGRAM_VERSION.to_owned(),
         }
     }
 
     /// Returns the inner run of this execution: the one that was interrupted, or a new one for an attempt that starts
     /// afresh.
-    async fn open_run(&self, execution: &ExecutionInput) -> Result<OpenedRun, RunError> {
+    async fn resume_or_create_run(&self, execution: &ExecutionInput) -> Result<OpenedNestedRun, RunError> {
         let outer = self.resolve_outer_run(execution).await?;
         for attempt in interrupted_attempts(execution) {
             // An attempt that was cut short before it came to its conversation has no run.
-            let Some(run) = outer.find_nested(&attempt_run_name(execution, attempt)).await? else {
+            let Some(run) = outer.find_nested_run(&attempt_run_name(execution, attempt)).await? else {
                 continue;
             };
-            match self.try_resume(run, execution).await? {
+            match self.try_resume_run(run, execution).await? {
                 Some(opened) => return Ok(opened),
                 None => break,
             }
         }
         let text = self.prepared.source.text();
         let run = outer
-            .create_nested(&attempt_run_name(execution, execution.attempt), text)
+            .create_nested_run(&attempt_run_name(execution, execution.attempt), text)
             .await?;
-        Ok(OpenedRun {
+        Ok(OpenedNestedRun {
             state: ConversationState::new(self.prepared.plan.clone()),
             log: run.open_log(LogEnd::NEW, self.shared.durability).await?,
             run,
@@ -365,33 +365,33 @@ impl InnerEnsemble {
         let mut run = self.outermost.get().cloned().ok_or_else(unknown)?;
         let inside = execution.run_id.strip_prefix(run.id().as_str()).ok_or_else(unknown)?;
         for name in inside.split("/sub/").skip(1) {
-            run = run.find_nested(name).await?.ok_or_else(unknown)?;
+            run = run.find_nested_run(name).await?.ok_or_else(unknown)?;
         }
         Ok(run)
     }
 
     /// Returns the inner run, if it can go on: it stays where it began, so that no crash can part it.
-    async fn try_resume(
+    async fn try_resume_run(
         &self,
         run: Arc<dyn StoredRun>,
         execution: &ExecutionInput,
-    ) -> Result<Option<OpenedRun>, RunError> {
+    ) -> Result<Option<OpenedNestedRun>, RunError> {
         let journal = match run.read_journal().await {
             Ok(journal) => journal,
             // It was cut short before its first event.
-            Err(ReadError::Empty { .. }) => return Ok(None),
+            Err(LogReadError::Empty { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let state = ConversationState::from_records(self.prepared.plan.clone(), &journal.records)?;
         let began_with = state.run_start().map(|started| started.ensemble_digest.as_str());
         if began_with != Some(sha256_of_text(self.prepared.source.text()).as_str()) {
             let file = self.prepared.source.name();
-            execution.ledger.warn(format!(
+            execution.ledger.add_warning(format!(
                 "{file} has changed, so its conversation starts from the beginning"
             ));
             return Ok(None);
         }
-        Ok(Some(OpenedRun {
+        Ok(Some(OpenedNestedRun {
             log: run.open_log(journal.end, self.shared.durability).await?,
             run,
             state,

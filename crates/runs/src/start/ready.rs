@@ -12,7 +12,7 @@ use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::WallClock;
-use ensemble_core::log::{CommitError, FORMAT};
+use ensemble_core::log::{CommitError, JOURNAL_FORMAT};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::{AnswerSource, RequestAddress, RequestOrigin};
@@ -20,7 +20,7 @@ use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::{RedactionError, Secrets};
-use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoredRun};
+use ensemble_core::store::{Durability, LogEnd, RunId, RunLease, RunStore, StoredRun};
 use ensemble_core::trace::TraceParent;
 use ensemble_language::data::{RunContext, sha256_of_text};
 use ensemble_language::definition::ExternalDefinitionDigests;
@@ -28,7 +28,7 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
 use ensemble_process::kill_processes_of_run;
 
-use crate::drive::events::{EventHub, HubLiveOutput, RunTracer};
+use crate::drive::events::{HubLiveOutput, RunEventHub, RunTracer};
 use crate::drive::host::RunHost;
 use crate::drive::request_desk::OpenRequestDesk;
 use crate::drive::run::{RunDriverState, RunHandle};
@@ -38,11 +38,11 @@ use crate::options::nested_driver::{NestedRunDriver, TimedNestedDriver};
 use crate::options::run_options::RunOptions;
 use crate::prepare::PreparedEnsemble;
 use crate::project::Project;
-use crate::runners::shared_parts::SharedServices;
-use crate::start::agents::{ReadyAgents, prepare_agents};
-use crate::start::definitions::{DefinitionOptions, read_definitions};
-use crate::start::nested_run::{Outermost, PROGRAM, nested_ensemble_opener};
-use crate::start::new_run::{NewRun, StoredNewRun};
+use crate::runners::shared_parts::SharedRunServices;
+use crate::start::agents::{ReadyAgents, build_all_agents};
+use crate::start::definitions::{DefinitionOptions, compute_definitions};
+use crate::start::nested_run::{OutermostRunCell, PROGRAM_VERSION, nested_ensemble_opener};
+use crate::start::new_run::{NewRunOptions, StoredNewRun};
 use crate::start::substitutes::RunReplacements;
 
 /// An ensemble whose agents can run. Nothing was written and nothing was started yet.
@@ -52,15 +52,15 @@ pub struct ReadyRun {
     agents: ReadyAgents,
     desk: OpenRequestDesk,
     answers: Arc<AnswerQueue>,
-    hub: EventHub,
+    hub: RunEventHub,
     secrets: Secrets,
-    outermost: Outermost,
+    outermost: OutermostRunCell,
     reporters: Vec<Box<dyn Reporter + Send>>,
     durability: Durability,
     refuses_exhausted: bool,
     opening: RunOpening,
     /// The lease of the run that this one takes over from: nobody else drives that meanwhile.
-    pub(crate) source_lease: Option<Box<dyn Lease>>,
+    pub(crate) source_lease: Option<Box<dyn RunLease>>,
 }
 
 /// The beginning of a run.
@@ -76,7 +76,7 @@ pub(crate) enum RunOpening {
     /// It goes on from its log with this event.
     Resume {
         run: Arc<dyn StoredRun>,
-        lease: Box<dyn Lease>,
+        lease: Box<dyn RunLease>,
         state: Box<ConversationState>,
         end: LogEnd,
         first: Event,
@@ -85,7 +85,7 @@ pub(crate) enum RunOpening {
 
 impl RunOpening {
     /// Notes in the first event of this process in which span the run goes on.
-    fn set_trace(&mut self, trace: Option<&TraceParent>) {
+    fn set_trace_parent(&mut self, trace: Option<&TraceParent>) {
         let Some(trace) = trace.cloned() else { return };
         let event = match self {
             Self::New { records, .. } => records.first_mut().map(|record| &mut record.event),
@@ -122,15 +122,15 @@ pub(crate) struct RunArguments {
 }
 
 /// Agents that can run, with what the run needs beside them.
-pub(crate) struct RequestCountGuard {
+pub(crate) struct BuiltRunAgents {
     pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) host: RunHost,
     pub(crate) agents: ReadyAgents,
-    pub(crate) shared: SharedServices,
+    pub(crate) shared: SharedRunServices,
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     responders: BTreeMap<Arc<str>, Arc<str>>,
     desk: OpenRequestDesk,
-    outermost: Outermost,
+    outermost: OutermostRunCell,
     reporters: Vec<Box<dyn Reporter + Send>>,
     refuses_exhausted: bool,
 }
@@ -142,12 +142,12 @@ pub(crate) struct ExecutionRunners {
     pub(crate) programs: Arc<ExternalPrograms>,
     pub(crate) secrets: Secrets,
     /// Where runs inside the run are kept.
-    pub(crate) outermost: Outermost,
+    pub(crate) outermost: OutermostRunCell,
 }
 
 impl AgentBuildOptions<'_> {
     /// Makes every agent ready.
-    pub(crate) fn build_agents(self) -> Result<RequestCountGuard, RunError> {
+    pub(crate) fn build_agents(self) -> Result<BuiltRunAgents, RunError> {
         let Self {
             prepared,
             options,
@@ -162,18 +162,18 @@ impl AgentBuildOptions<'_> {
             arguments::check_permission_names(&options.allowed_tools, false, ensemble)?;
             arguments::check_permission_names(&options.denied_tools, true, ensemble)?;
         }
-        let responders = options.list_responders();
+        let responders = options.recorded_responders();
         let substitutes = RunReplacements::from_options(&options);
         if let Some(substitutes) = &substitutes {
-            substitutes.check_own(ensemble)?;
+            substitutes.check_outermost_names(ensemble)?;
         }
         let file = project.folder.join(prepared.source.name());
-        let hub = EventHub::with_tracer(options.tracer);
+        let hub = RunEventHub::with_tracer(options.tracer);
         let desk = OpenRequestDesk::new(hub.clone(), host.clone());
         let operator = host
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
-        let watchdog = host.watchdog_command();
+        let watchdog = host.watchdog_for_new_run();
         let network = host.model_network();
         let servers = match options.servers.is_empty() {
             true => host.default_client_servers().clone(),
@@ -184,9 +184,9 @@ impl AgentBuildOptions<'_> {
         let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
         network
             .secrets()
-            .add_values(tracer_secrets.iter().map(|secret| &**secret));
+            .add_secrets(tracer_secrets.iter().map(|secret| &**secret));
         let option_author = options.answers.author_for_source(AnswerSource::Option);
-        let shared = SharedServices {
+        let shared = SharedRunServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),
             input_questions: Arc::default(),
             permissions: Arc::new(
@@ -208,7 +208,7 @@ impl AgentBuildOptions<'_> {
             project: Arc::new(project.clone()),
             host: host.clone(),
             address: RequestAddress::default(),
-            outer: vec![canonical_path(file)],
+            outer: vec![canonicalize_if_possible(file)],
             durability: options.durability,
             cache: arguments::open_reply_cache(options.cache.as_ref(), project)?,
             watchdog,
@@ -220,10 +220,10 @@ impl AgentBuildOptions<'_> {
             checks_files: !are_checked,
             inner_run_driver: elsewhere.map(|driver| TimedNestedDriver { driver, limit: None }),
         };
-        let outermost: Outermost = Arc::new(OnceLock::new());
-        let agents = prepare_agents(&prepared, &shared, &nested_ensemble_opener(outermost.clone()))?;
-        shared.network.secrets().check_search().map_err(CommitError::from)?;
-        for (address, text) in substitutes.iter().flat_map(|all| all.list_stub_answers()) {
+        let outermost: OutermostRunCell = Arc::new(OnceLock::new());
+        let agents = build_all_agents(&prepared, &shared, &nested_ensemble_opener(outermost.clone()))?;
+        shared.network.secrets().check_matcher().map_err(CommitError::from)?;
+        for (address, text) in substitutes.iter().flat_map(|all| all.list_input_stub_answers()) {
             shared.answers.add_stub_answer(&address, &text);
         }
         if !are_checked {
@@ -231,8 +231,8 @@ impl AgentBuildOptions<'_> {
                 .answers
                 .read_answers(|answers| shared.input_questions.check_answers(answers))?;
         }
-        substitutes.map_or(Ok(()), |substitutes| substitutes.check_all())?;
-        Ok(RequestCountGuard {
+        substitutes.map_or(Ok(()), |substitutes| substitutes.check_all_names())?;
+        Ok(BuiltRunAgents {
             prepared,
             host: host.clone(),
             agents,
@@ -247,15 +247,15 @@ impl AgentBuildOptions<'_> {
     }
 }
 
-fn canonical_path(path: PathBuf) -> PathBuf {
+fn canonicalize_if_possible(path: PathBuf) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
-impl RequestCountGuard {
+impl BuiltRunAgents {
     /// Returns the first event of a run of this ensemble, without an id.
-    pub(crate) fn start_event(&self, file: String, given: RunArguments, models: &[String]) -> RunStarted {
+    pub(crate) fn build_start_event(&self, file: String, given: RunArguments, models: &[String]) -> RunStarted {
         RunStarted {
-            format: FORMAT,
+            format: JOURNAL_FORMAT,
             run_id: "".into(),
             ensemble: self.prepared.plan.ensemble().name.clone(),
             ensemble_file: file,
@@ -269,26 +269,26 @@ impl RequestCountGuard {
             stubs: self.stubs.clone(),
             responders: self.responders.clone(),
             caller: RequestOrigin::default(),
-            definitions: Some(self.current_definitions()),
+            definitions: Some(self.compute_current_definitions()),
             forked_from: None,
             trace: None,
-            program: PROGRAM.to_owned(),
+            program: PROGRAM_VERSION.to_owned(),
         }
     }
 
     /// Reads the digests of everything behind the agents as it is now.
-    pub(crate) fn current_definitions(&self) -> ExternalDefinitionDigests {
+    pub(crate) fn compute_current_definitions(&self) -> ExternalDefinitionDigests {
         let options = DefinitionOptions::for_records(&self.shared.overrides, &self.stubs, &self.responders);
-        read_definitions(&self.prepared, options, &self.shared.project)
+        compute_definitions(&self.prepared, options, &self.shared.project)
     }
 
     /// Sets the run whose nested runs the agents create.
-    pub(crate) fn set_outermost(&self, run: Arc<dyn StoredRun>) {
+    pub(crate) fn set_outermost_run(&self, run: Arc<dyn StoredRun>) {
         let _is_first = self.outermost.set(run);
     }
 
     /// Returns the runners of executions, without a run.
-    pub(crate) fn into_runners(self) -> ExecutionRunners {
+    pub(crate) fn into_execution_runners(self) -> ExecutionRunners {
         let ReadyAgents {
             runners,
             servers,
@@ -356,7 +356,7 @@ impl ReadyRun {
     }
 
     /// With this input, or this message where the run goes on.
-    pub fn set_input(&mut self, text: Arc<str>) {
+    pub fn set_input_or_message(&mut self, text: Arc<str>) {
         match &mut self.opening {
             RunOpening::New { records, .. } => {
                 if let Some(Event::RunStarted(started)) = records.first_mut().map(|record| &mut record.event) {
@@ -376,7 +376,7 @@ impl ReadyRun {
     ///
     /// # Errors
     /// The records with which the run begins are illegal.
-    pub fn preview_decision(&self) -> Result<NextDecision, RunError> {
+    pub fn preview_first_decision(&self) -> Result<NextDecision, RunError> {
         let mut state = match &self.opening {
             RunOpening::New { records, .. } => ConversationState::from_records(self.prepared.plan.clone(), records)?,
             RunOpening::Resume { state, .. } => ConversationState::clone(state),
@@ -396,11 +396,11 @@ impl ReadyRun {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn start(mut self) -> BoxFuture<'static, Result<RunHandle, RunError>> {
+    pub fn start_and_spawn(mut self) -> BoxFuture<'static, Result<RunHandle, RunError>> {
         Box::pin(async move {
             let mut reporters = std::mem::take(&mut self.reporters);
             let trace = self.hub.tracer().and_then(RunTracer::parent_span);
-            self.opening.set_trace(trace.as_ref());
+            self.opening.set_trace_parent(trace.as_ref());
             let is_new = matches!(self.opening, RunOpening::New { .. });
             let (stored, lease, log, state, first) = match self.opening {
                 RunOpening::New {
@@ -415,7 +415,7 @@ impl ReadyRun {
                     });
                     let records: Result<Vec<Record>, RedactionError> = records.collect();
                     let records = records.map_err(CommitError::from)?;
-                    let new_run = NewRun {
+                    let new_run = NewRunOptions {
                         store: &*store,
                         host: &self.host,
                         ensemble: self.prepared.source.text(),
@@ -427,7 +427,7 @@ impl ReadyRun {
                         lease,
                         log,
                         records,
-                    } = new_run.store_records(records).await?;
+                    } = new_run.create_with_records(records).await?;
                     let mut state = ConversationState::new(self.prepared.plan.clone());
                     for (seq, record) in (0..).zip(records) {
                         state.apply_record(&record)?;
@@ -495,8 +495,8 @@ impl ReadyRun {
 }
 
 /// Puts runners before some agents' own.
-pub(crate) fn replace_runners(
-    made: &mut RequestCountGuard,
+pub(crate) fn replace_agent_runners(
+    made: &mut BuiltRunAgents,
     mut replace: impl FnMut(usize, &Agent, Arc<dyn Runner>) -> Arc<dyn Runner>,
 ) {
     let plan = made.prepared.plan.clone();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{ConversationState, Event, ExecutionProgress, Record, RunStarted};
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{Journal, StoredRun};
+use ensemble_core::store::{JournalContents, StoredRun};
 use ensemble_language::data::{RunContext, sha256_of_text};
 use ensemble_language::ensemble::{Ensemble, OnResume};
 use ensemble_language::loader::{self, ComparedEnsemble, EnsembleChanges};
@@ -19,14 +19,14 @@ use crate::options::arguments::parse_model_overrides;
 use crate::prepare::{PreparedEnsemble, prepare_file, prepare_text};
 use crate::project::Project;
 use crate::start::carried_inputs::carry_inputs_over;
-use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};
+use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, compute_definitions};
 
 /// A recorded run.
 pub struct RecordedRun {
     /// The run.
     pub run: Arc<dyn StoredRun>,
     /// Its log.
-    pub journal: Journal,
+    pub journal: JournalContents,
     /// Its ensemble, as it was.
     pub prepared: Arc<PreparedEnsemble>,
     /// The fold of its log.
@@ -41,7 +41,7 @@ impl RecordedRun {
     pub fn load<'f>(run: Arc<dyn StoredRun>, project: &'f Project) -> BoxFuture<'f, Result<Self, RunError>> {
         Box::pin(async move {
             let journal = run.read_journal().await?;
-            let prepared = load_recorded_ensemble(&*run, read_start_event(&journal.records)?, project).await?;
+            let prepared = load_recorded_ensemble(&*run, find_start_event(&journal.records)?, project).await?;
             let state = ConversationState::from_records(prepared.plan.clone(), &journal.records)?;
             Ok(Self {
                 run,
@@ -57,17 +57,17 @@ impl RecordedRun {
     /// # Errors
     /// It begins with another.
     pub fn start_event(&self) -> Result<&RunStarted, RunError> {
-        read_start_event(&self.journal.records)
+        find_start_event(&self.journal.records)
     }
 
     /// Returns whether there is nothing to resume.
-    pub fn has_ended(&self) -> bool {
+    pub fn has_final_end(&self) -> bool {
         let run_end = self.state.run_end();
         run_end.is_some_and(|ended| !ended.completion_reason.is_resumable())
     }
 
     /// Can a message continue the run?
-    pub fn can_continue(&self) -> bool {
+    pub fn can_continue_with_message(&self) -> bool {
         let run_end = self.state.run_end();
         run_end.is_some_and(|ended| ended.completion_reason.is_continuable())
     }
@@ -90,7 +90,7 @@ impl RecordedRun {
 
     /// Returns the changes of the ensemble's file since the run began. Returns `None` if there are none, or if the file
     /// is gone.
-    pub fn file_changes(&self, project: &Project) -> Option<(String, EnsembleChanges)> {
+    pub fn compare_current_file(&self, project: &Project) -> Option<(String, EnsembleChanges)> {
         let started = self.start_event().ok()?;
         let path = project.relative_path(Path::new(&started.ensemble_file));
         let file = project.read_file(&path).ok()?;
@@ -115,7 +115,7 @@ impl RecordedRun {
             return Vec::new();
         };
         let options = DefinitionOptions::for_records(&overrides, &started.stubs, &started.responders);
-        let now = read_definitions(&self.prepared, options, project);
+        let now = compute_definitions(&self.prepared, options, project);
         let side = |external| ComparedEnsemble {
             document,
             external: Some(external),
@@ -128,17 +128,17 @@ impl RecordedRun {
 
 /// Returns the agents of the open turn that are executed again when the run is resumed: those that have finished, with
 /// `on_resume: rerun`.
-pub fn agents_to_rerun(prepared: &PreparedEnsemble, state: &ConversationState) -> Vec<Arc<str>> {
+pub fn list_agents_to_rerun(prepared: &PreparedEnsemble, state: &ConversationState) -> Vec<Arc<str>> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let finished = slots.filter(|slot| matches!(slot.progress, ExecutionProgress::Finished(_)));
     finished
         .map(|slot| slot.start.agent.clone())
-        .filter(|agent| is_rerun_on_resume(prepared, agent))
+        .filter(|agent| has_rerun_on_resume(prepared, agent))
         .collect()
 }
 
 /// Returns whether the agent has `on_resume: rerun`.
-pub(crate) fn is_rerun_on_resume(prepared: &PreparedEnsemble, agent: &str) -> bool {
+pub(crate) fn has_rerun_on_resume(prepared: &PreparedEnsemble, agent: &str) -> bool {
     let id = prepared.plan.find_agent_id(agent);
     id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)
 }
@@ -147,7 +147,7 @@ pub(crate) fn is_rerun_on_resume(prepared: &PreparedEnsemble, agent: &str) -> bo
 ///
 /// # Errors
 /// They begin with another, or there are none.
-pub fn read_start_event(records: &[Record]) -> Result<&RunStarted, RunError> {
+pub fn find_start_event(records: &[Record]) -> Result<&RunStarted, RunError> {
     match records.first().map(|record| &record.event) {
         Some(Event::RunStarted(started)) => Ok(started),
         _ => Err(RunError::NotBegun),
@@ -164,15 +164,15 @@ pub fn load_recorded_ensemble<'f>(
     project: &'f Project,
 ) -> BoxFuture<'f, Result<PreparedEnsemble, RunError>> {
     Box::pin(async move {
-        let source = match run.folder() {
+        let source = match run.run_folder() {
             Some(folder) => {
                 let name = project
                     .relative_path(&folder.join("ensemble.yaml"))
                     .display()
                     .to_string();
-                SourceText::new(name, run.load_ensemble().await?)
+                SourceText::new(name, run.load_ensemble_text().await?)
             }
-            None => SourceText::new(&*started.ensemble, run.load_ensemble().await?),
+            None => SourceText::new(&*started.ensemble, run.load_ensemble_text().await?),
         };
         let file = Path::new(&started.ensemble_file);
         let stands_in = file.parent().unwrap_or(Path::new("."));
@@ -188,7 +188,7 @@ pub fn load_recorded_ensemble<'f>(
 }
 
 /// Returns the ensemble in the file that a run was started from, if the file still says the same.
-pub fn load_unchanged_ensemble(started: &RunStarted, project: &Project) -> Option<PreparedEnsemble> {
+pub fn load_if_unchanged(started: &RunStarted, project: &Project) -> Option<PreparedEnsemble> {
     let file = project.relative_path(Path::new(&started.ensemble_file));
     let prepared = prepare_file(&file, project).ok()?;
     (sha256_of_text(prepared.source.text()) == started.ensemble_digest).then_some(prepared)

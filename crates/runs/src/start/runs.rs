@@ -9,7 +9,7 @@ use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
 use ensemble_core::executor::WallClock;
 use ensemble_core::operator::Operator;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
+use ensemble_core::store::{RunId, RunLease, RunStore, StoreError, StoredRun};
 use ensemble_language::data::RunContext;
 use ensemble_language::source::SourceText;
 use ensemble_process::kill_processes_of_run;
@@ -23,11 +23,11 @@ use crate::options::run_options::RunOptions;
 use crate::prepare::{PreparedEnsemble, prepare_file, prepare_text};
 use crate::project::Project;
 use crate::start::definitions::RecordedDefinitions;
-use crate::start::nested_run::PROGRAM;
+use crate::start::nested_run::PROGRAM_VERSION;
 use crate::start::ready::{AgentBuildOptions, ReadyRun, RunArguments, RunOpening};
-use crate::start::recorded_run::{RecordedRun, agents_to_rerun};
-use crate::start::secrets::collect_secrets;
-use crate::store::files::FileStore;
+use crate::start::recorded_run::{RecordedRun, list_agents_to_rerun};
+use crate::start::secrets::collect_run_secrets;
+use crate::store::files::FileRunStore;
 
 /// The runs of a project: starts them, and goes on with those that are recorded.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ pub enum EnsembleRef {
 
 /// A recorded run, by its id or as the latest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WhichRun {
+pub enum RunSelector {
     /// The run with the last id.
     Latest,
     /// The run with this id, or the only one whose id begins so; for files also the path of a run's folder or journal.
@@ -59,15 +59,15 @@ pub enum WhichRun {
 }
 
 /// A recorded run with the right to drive it: nobody else can, until this or the run that it becomes is dropped.
-pub struct HeldRun {
+pub struct LeasedRun {
     runs: Runs,
     recorded_run: RecordedRun,
-    lease: Box<dyn Lease>,
+    lease: Box<dyn RunLease>,
 }
 
 impl EnsembleRef {
     /// Returns the ensemble in that file, or of that name.
-    pub fn from_file(named: impl Into<String>) -> Self {
+    pub fn from_file_or_name(named: impl Into<String>) -> Self {
         Self::Named(named.into())
     }
 
@@ -83,19 +83,19 @@ impl From<&str> for EnsembleRef {
     }
 }
 
-impl From<&str> for WhichRun {
+impl From<&str> for RunSelector {
     fn from(named: &str) -> Self {
         Self::Named(named.to_owned())
     }
 }
 
-impl From<&RunId> for WhichRun {
+impl From<&RunId> for RunSelector {
     fn from(id: &RunId) -> Self {
         Self::Id(id.clone())
     }
 }
 
-impl From<Option<&str>> for WhichRun {
+impl From<Option<&str>> for RunSelector {
     fn from(named: Option<&str>) -> Self {
         named.map_or(Self::Latest, Into::into)
     }
@@ -103,7 +103,7 @@ impl From<Option<&str>> for WhichRun {
 
 impl Runs {
     /// Returns the runs of the project, kept in files.
-    pub fn open(project: Project, host: RunHost) -> Self {
+    pub fn for_project(project: Project, host: RunHost) -> Self {
         Self {
             project,
             host,
@@ -157,7 +157,7 @@ impl Runs {
     pub(crate) fn store_for_root(&self, root: &Path) -> Arc<dyn RunStore> {
         match &self.store {
             Some(store) => Arc::clone(store),
-            None => Arc::new(FileStore::for_project(root)),
+            None => Arc::new(FileRunStore::for_project(root)),
         }
     }
 
@@ -165,11 +165,11 @@ impl Runs {
     ///
     /// # Errors
     /// There is no such run, or several.
-    pub async fn resolve_run(&self, which: impl Into<WhichRun>) -> Result<Arc<dyn StoredRun>, StoreError> {
+    pub async fn resolve_run(&self, which: impl Into<RunSelector>) -> Result<Arc<dyn StoredRun>, StoreError> {
         match which.into() {
-            WhichRun::Latest => self.store().find_latest().await,
-            WhichRun::Id(id) => self.store().find_run_with_id(&id).await,
-            WhichRun::Named(named) => {
+            RunSelector::Latest => self.store().find_latest_run().await,
+            RunSelector::Id(id) => self.store().find_run_by_id(&id).await,
+            RunSelector::Named(named) => {
                 // A path begins in the caller's folder, not in that of the process.
                 let path = self.project.folder.join(&named);
                 let name_or_path = if path.exists() {
@@ -177,7 +177,7 @@ impl Runs {
                 } else {
                     named
                 };
-                self.store().find_run(&name_or_path).await
+                self.store().find_run_by_prefix(&name_or_path).await
             }
         }
     }
@@ -188,14 +188,14 @@ impl Runs {
     /// # Errors
     /// A configuration cannot be read.
     pub fn collect_secrets(&self, prepared: &PreparedEnsemble) -> Result<Secrets, RunError> {
-        Ok(collect_secrets(prepared, &self.project, &self.host)?)
+        Ok(collect_run_secrets(prepared, &self.project, &self.host)?)
     }
 
     /// Makes an ensemble ready to run: reads, checks and compiles it.
     ///
     /// # Errors
     /// The ensemble is not found, or has errors, all of which are told.
-    pub fn prepare_ensemble(&self, ensemble: &EnsembleRef) -> Result<PreparedEnsemble, RunError> {
+    pub fn load_prepared_ensemble(&self, ensemble: &EnsembleRef) -> Result<PreparedEnsemble, RunError> {
         Ok(match ensemble {
             EnsembleRef::Named(named) => prepare_file(&self.project.resolve_ensemble_file(named)?, &self.project)?,
             EnsembleRef::Text(text) => {
@@ -212,15 +212,15 @@ impl Runs {
     /// # Errors
     /// The ensemble has errors, an agent cannot run, or an option does not fit the ensemble.
     pub fn prepare_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<ReadyRun, RunError> {
-        let prepared = Arc::new(self.prepare_ensemble(&ensemble.into())?);
-        self.prepare_run_with(prepared, options)
+        let prepared = Arc::new(self.load_prepared_ensemble(&ensemble.into())?);
+        self.prepare_run_from_prepared(prepared, options)
     }
 
     /// Likewise, for an ensemble that was prepared before.
     ///
     /// # Errors
     /// An agent cannot run, or an option does not fit the ensemble.
-    pub fn prepare_run_with(
+    pub fn prepare_run_from_prepared(
         &self,
         prepared: Arc<PreparedEnsemble>,
         mut options: RunOptions,
@@ -247,10 +247,10 @@ impl Runs {
         let store = self.store_for_root(&prepared.root);
         let id = options.id.take();
         if let Some(id) = &id {
-            id.check().map_err(StoreError::from)?;
+            id.check_validity().map_err(StoreError::from)?;
         }
         let built_agents = self.agent_build_options(prepared, options, &models).build_agents()?;
-        let started = built_agents.start_event(
+        let started = built_agents.build_start_event(
             file.display().to_string(),
             RunArguments {
                 input,
@@ -298,17 +298,17 @@ impl Runs {
         ensemble: impl Into<EnsembleRef>,
         options: RunOptions,
     ) -> Result<RunHandle, RunError> {
-        self.prepare_run(ensemble, options)?.start().await
+        self.prepare_run(ensemble, options)?.start_and_spawn().await
     }
 
     /// Takes the right to drive a recorded run, and reads the run.
     ///
     /// # Errors
     /// There is no such run, somebody else drives it, or it cannot be read.
-    pub async fn lease_run(&self, which: impl Into<WhichRun>) -> Result<HeldRun, RunError> {
+    pub async fn lease_and_load_run(&self, which: impl Into<RunSelector>) -> Result<LeasedRun, RunError> {
         let run = self.resolve_run(which).await?;
         let lease = run.acquire_lease().await?;
-        Ok(HeldRun {
+        Ok(LeasedRun {
             runs: self.clone(),
             recorded_run: RecordedRun::load(run, &self.project).await?,
             lease,
@@ -319,27 +319,27 @@ impl Runs {
     ///
     /// # Errors
     /// As [`Self::lease_run`] and [`HeldRun::prepare_resume`], or the store cannot be written.
-    pub async fn resume_run(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<RunHandle, RunError> {
-        let leased_run = self.lease_run(which).await?;
+    pub async fn resume_run(&self, which: impl Into<RunSelector>, options: RunOptions) -> Result<RunHandle, RunError> {
+        let leased_run = self.lease_and_load_run(which).await?;
         let mut options = options;
-        leased_run.check_answers(&mut options).await?;
-        leased_run.prepare_resume(options)?.start().await
+        leased_run.check_resume_options(&mut options).await?;
+        leased_run.prepare_resume(options)?.start_and_spawn().await
     }
 
     /// Adds a user message to a run that has ended, and goes on.
     ///
     /// # Errors
     /// As [`Self::lease_run`] and [`HeldRun::prepare_continuation`], or the store cannot be written.
-    pub async fn continue_run(
+    pub async fn continue_with_message(
         &self,
-        which: impl Into<WhichRun>,
+        which: impl Into<RunSelector>,
         message: impl Into<Arc<str>>,
         options: RunOptions,
     ) -> Result<RunHandle, RunError> {
-        let leased_run = self.lease_run(which).await?;
+        let leased_run = self.lease_and_load_run(which).await?;
         leased_run
             .prepare_continuation(message, RunContext::default(), options)?
-            .start()
+            .start_and_spawn()
             .await
     }
 
@@ -349,7 +349,7 @@ impl Runs {
     }
 }
 
-impl HeldRun {
+impl LeasedRun {
     /// Returns the run as it is recorded.
     pub fn recorded_run(&self) -> &RecordedRun {
         &self.recorded_run
@@ -360,12 +360,12 @@ impl HeldRun {
     /// # Errors
     /// The run has ended, an agent cannot run, or an option does not fit the ensemble.
     pub fn prepare_resume(self, options: RunOptions) -> Result<ReadyRun, RunError> {
-        if self.recorded_run.has_ended() {
+        if self.recorded_run.has_final_end() {
             return Err(RunError::IsOver(self.recorded_run.run.id().clone()));
         }
         let first = Event::RunResumed(RunResumed {
-            program: PROGRAM.to_owned(),
-            again: agents_to_rerun(&self.recorded_run.prepared, &self.recorded_run.state),
+            program: PROGRAM_VERSION.to_owned(),
+            again: list_agents_to_rerun(&self.recorded_run.prepared, &self.recorded_run.state),
             ..RunResumed::default()
         });
         self.prepare_next_segment(first, options)
@@ -382,7 +382,7 @@ impl HeldRun {
         set: RunContext,
         mut options: RunOptions,
     ) -> Result<ReadyRun, RunError> {
-        if !self.recorded_run.can_continue() {
+        if !self.recorded_run.can_continue_with_message() {
             return Err(RunError::NotEnded(self.recorded_run.run.id().clone()));
         }
         let set = InputValues {
@@ -406,7 +406,7 @@ impl HeldRun {
 
     fn prepare_next_segment(self, mut first: Event, mut options: RunOptions) -> Result<ReadyRun, RunError> {
         let recorded = self.recorded_run;
-        options.keep_replacements(recorded.start_event()?, |_| true);
+        options.inherit_replacements(recorded.start_event()?, |_| true);
         let models = match options.models.is_empty() {
             true => recorded.start_event()?.models.clone(),
             false => options.models.clone(),
@@ -415,7 +415,7 @@ impl HeldRun {
             .runs
             .agent_build_options(recorded.prepared.clone(), options, &models)
             .build_agents()?;
-        let definitions = Some(built_agents.current_definitions());
+        let definitions = Some(built_agents.compute_current_definitions());
         if definitions != RecordedDefinitions::from_records(&recorded.journal.records).latest {
             match &mut first {
                 Event::RunResumed(resumed) => resumed.definitions = definitions,

@@ -9,7 +9,7 @@ use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_core::conversation::RunStarted;
 use ensemble_core::reply;
 use ensemble_core::request::{AnswerRefusal, RequestAddress};
-use ensemble_core::runner::{AttemptLedger, AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::runner::{AttemptEnd, AttemptLedger, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::{ExecutionFailure, JsonMap};
 use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
@@ -21,7 +21,7 @@ use crate::options::run_options::RunOptions;
 
 /// The way in which a text becomes an output: as for the agent itself.
 #[derive(Debug, Clone, Copy)]
-pub enum OutputMode {
+pub enum StubOutputMode {
     /// The reply of a model.
     Reply,
     /// The reply of a model that is asked for JSON.
@@ -30,7 +30,7 @@ pub enum OutputMode {
     Printed,
 }
 
-impl OutputMode {
+impl StubOutputMode {
     /// Of this agent.
     pub fn for_agent(agent: &Agent) -> Self {
         match (&agent.kind, &agent.output_schema) {
@@ -44,10 +44,10 @@ impl OutputMode {
     ///
     /// # Errors
     /// It means none.
-    pub fn parse_output(self, text: &str, ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
+    pub fn text_to_output(self, text: &str, ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
         match self {
-            Self::Reply => Ok(reply::parse_plain_reply(text)),
-            Self::ReplyAsked => Ok(reply::parse_json_reply(text)),
+            Self::Reply => Ok(reply::parse_reply_without_schema(text)),
+            Self::ReplyAsked => Ok(reply::parse_reply_with_schema(text)),
             Self::Printed => output::output_from_text(text, ledger),
         }
     }
@@ -61,12 +61,12 @@ pub(crate) struct RunReplacements {
     responders: BTreeMap<Arc<str>, Arc<str>>,
     generators: BTreeMap<Arc<str>, Arc<dyn ResponseGenerator>>,
     /// The agents that were made ready.
-    ready_agents: Mutex<BTreeMap<String, ReplaceableKind>>,
+    ready_agents: Mutex<BTreeMap<String, ReplaceableAgentKind>>,
 }
 
 /// The kind of an agent, as far as it decides what can replace the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReplaceableKind {
+enum ReplaceableAgentKind {
     /// An input agent: a stub is its answer, and a model can answer.
     Person,
     /// A script agent: a model can answer in its place.
@@ -75,7 +75,7 @@ enum ReplaceableKind {
     Other,
 }
 
-impl ReplaceableKind {
+impl ReplaceableAgentKind {
     fn for_agent(agent: &Agent) -> Self {
         match agent.kind {
             AgentKind::Input(_) => Self::Person,
@@ -88,7 +88,7 @@ impl ReplaceableKind {
 impl RunReplacements {
     /// Returns the replacements of the options, if there are any.
     pub(crate) fn from_options(options: &RunOptions) -> Option<Arc<Self>> {
-        let responders = options.list_responders();
+        let responders = options.recorded_responders();
         let is_empty = options.stubs.is_empty() && responders.is_empty();
         (!is_empty).then(|| {
             Arc::new(Self {
@@ -113,10 +113,10 @@ impl RunReplacements {
     ///
     /// # Errors
     /// A name is wrong.
-    pub(crate) fn check_own(&self, ensemble: &Ensemble) -> Result<(), RunError> {
+    pub(crate) fn check_outermost_names(&self, ensemble: &Ensemble) -> Result<(), RunError> {
         let agents = ensemble.agents.iter();
         let own_agents = agents
-            .map(|agent| (agent.name.to_string(), ReplaceableKind::for_agent(agent)))
+            .map(|agent| (agent.name.to_string(), ReplaceableAgentKind::for_agent(agent)))
             .collect();
         let has_nested_ensembles = ensemble.agents.iter().any(|agent| match &agent.kind {
             AgentKind::Ensemble { .. } => true,
@@ -124,7 +124,7 @@ impl RunReplacements {
             AgentKind::Script { .. } | AgentKind::Input(_) | AgentKind::Tool { .. } => false,
         });
         let is_typo = |name: &str| find_similar_word(name, ensemble.agents.iter().map(|agent| &*agent.name)).is_some();
-        self.check_names(&own_agents, |name, is_stub| {
+        self.check_replacement_names(&own_agents, |name, is_stub| {
             name.contains('.') || (is_stub && has_nested_ensembles && !is_typo(name))
         })
     }
@@ -133,17 +133,17 @@ impl RunReplacements {
     ///
     /// # Errors
     /// A name is wrong.
-    pub(crate) fn check_all(&self) -> Result<(), RunError> {
+    pub(crate) fn check_all_names(&self) -> Result<(), RunError> {
         let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check_names(&ready_agents, |_, _| false)
+        self.check_replacement_names(&ready_agents, |_, _| false)
     }
 
     /// Returns the answers of the stubs of input agents, by their names.
-    pub(crate) fn list_stub_answers(&self) -> Vec<(Arc<str>, Arc<str>)> {
+    pub(crate) fn list_input_stub_answers(&self) -> Vec<(Arc<str>, Arc<str>)> {
         let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
         let is_person = |name: &Arc<str>| match ready_agents.get(&**name) {
-            Some(kind) => *kind == ReplaceableKind::Person,
-            None => !list_named_people(name, &ready_agents).is_empty(),
+            Some(kind) => *kind == ReplaceableAgentKind::Person,
+            None => !list_matching_input_agents(name, &ready_agents).is_empty(),
         };
         let stubs = self.stubs.iter().filter(|(name, _)| is_person(name));
         stubs.map(|(name, text)| (name.clone(), text.clone())).collect()
@@ -151,17 +151,17 @@ impl RunReplacements {
 
     /// Checks the names of stubs and responders. `is_left` decides by the name, and by whether it is that of a stub, whether
     /// the name is checked later.
-    fn check_names(
+    fn check_replacement_names(
         &self,
-        agents: &BTreeMap<String, ReplaceableKind>,
+        agents: &BTreeMap<String, ReplaceableAgentKind>,
         is_left: impl Fn(&str, bool) -> bool,
     ) -> Result<(), RunError> {
         let all = || agents.keys().map(String::as_str);
         for name in self.stubs.keys().filter(|name| !agents.contains_key(&***name)) {
-            match list_named_people(name, agents).as_slice() {
+            match list_matching_input_agents(name, agents).as_slice() {
                 _ if is_left(name, true) => {}
-                [] => return Err(no_agent_error(name, all())),
-                people @ [person, _, ..] if person.is_named(name) => {
+                [] => return Err(unknown_agent_error(name, all())),
+                people @ [person, _, ..] if person.ends_with_agent(name) => {
                     return Err(RunError::Answer(AnswerRefusal::Ambiguous {
                         given: name.to_string(),
                         pending: people.to_vec(),
@@ -171,21 +171,21 @@ impl RunReplacements {
             }
         }
         for (name, profile) in &self.responders {
-            let is_generator = **profile == *RunStarted::GENERATOR;
+            let is_generator = **profile == *RunStarted::GENERATOR_RESPONDER;
             if is_generator && !self.generators.contains_key(name) {
                 return Err(RunError::NoGenerator(name.to_string()));
             }
             match agents.get(&**name) {
-                Some(ReplaceableKind::Person | ReplaceableKind::Script) => {}
-                Some(ReplaceableKind::Other) => {
-                    let possible = agents.iter().filter(|(_, kind)| **kind != ReplaceableKind::Other);
+                Some(ReplaceableAgentKind::Person | ReplaceableAgentKind::Script) => {}
+                Some(ReplaceableAgentKind::Other) => {
+                    let possible = agents.iter().filter(|(_, kind)| **kind != ReplaceableAgentKind::Other);
                     return Err(RunError::RespondsForNobody {
                         agent: name.to_string(),
                         possible: possible.map(|(name, _)| name.clone()).collect(),
                     });
                 }
                 None if is_left(name, false) => {}
-                None => return Err(no_agent_error(name, all())),
+                None => return Err(unknown_agent_error(name, all())),
             }
         }
         Ok(())
@@ -193,10 +193,10 @@ impl RunReplacements {
 }
 
 /// Lists the input agents that a name means most precisely.
-fn list_named_people(name: &str, agents: &BTreeMap<String, ReplaceableKind>) -> Vec<RequestAddress> {
-    let people = agents.iter().filter(|(_, kind)| **kind == ReplaceableKind::Person);
+fn list_matching_input_agents(name: &str, agents: &BTreeMap<String, ReplaceableAgentKind>) -> Vec<RequestAddress> {
+    let people = agents.iter().filter(|(_, kind)| **kind == ReplaceableAgentKind::Person);
     let addresses: Vec<RequestAddress> = people.filter_map(|(path, _)| path.parse().ok()).collect();
-    let precision = |address: &RequestAddress| address.match_declared_name(name);
+    let precision = |address: &RequestAddress| address.match_declared_precision(name);
     let Some(best) = addresses.iter().filter_map(precision).max() else {
         return Vec::new();
     };
@@ -204,7 +204,7 @@ fn list_named_people(name: &str, agents: &BTreeMap<String, ReplaceableKind>) -> 
     named.cloned().collect()
 }
 
-fn no_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) -> RunError {
+fn unknown_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) -> RunError {
     RunError::NoSuchAgent {
         agent: name.to_owned(),
         similar: find_similar_word(name, all.clone()).map(str::to_owned),
@@ -214,14 +214,14 @@ fn no_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) ->
 
 impl RunOptions {
     /// Returns who answers for agents, as the run records it: the profiles of models, and generators.
-    pub(crate) fn list_responders(&self) -> BTreeMap<Arc<str>, Arc<str>> {
+    pub(crate) fn recorded_responders(&self) -> BTreeMap<Arc<str>, Arc<str>> {
         let generators = self.generators.keys();
-        let generators = generators.map(|agent| (agent.clone(), RunStarted::GENERATOR.into()));
+        let generators = generators.map(|agent| (agent.clone(), RunStarted::GENERATOR_RESPONDER.into()));
         self.responders.clone().into_iter().chain(generators).collect()
     }
 
     /// Keeps what stood in for agents in the run from which this one goes on, where nothing else is given.
-    pub(crate) fn keep_replacements(&mut self, before: &RunStarted, has: impl Fn(&str) -> bool) {
+    pub(crate) fn inherit_replacements(&mut self, before: &RunStarted, has: impl Fn(&str) -> bool) {
         let is_there = |name: &Arc<str>| name.match_indices('.').any(|(end, _)| has(&name[..end])) || has(name);
         let keep_present = |all: &BTreeMap<Arc<str>, Arc<str>>| -> BTreeMap<Arc<str>, Arc<str>> {
             let present_entries = all.iter().filter(|(name, _)| is_there(name));
@@ -243,7 +243,7 @@ struct EnsembleReplacements {
 }
 
 impl EnsembleReplacements {
-    fn agent_path(&self, agent: &str) -> String {
+    fn full_agent_path(&self, agent: &str) -> String {
         format!("{}{agent}", self.outer_path)
     }
 }
@@ -254,16 +254,16 @@ impl AgentReplacements for EnsembleReplacements {
     }
 
     fn find_execution_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
-        let path = self.agent_path(&agent.name);
-        let kind = ReplaceableKind::for_agent(agent);
+        let path = self.full_agent_path(&agent.name);
+        let kind = ReplaceableAgentKind::for_agent(agent);
         // The stub of an input agent is an answer.
-        let is_answer = kind == ReplaceableKind::Person;
+        let is_answer = kind == ReplaceableAgentKind::Person;
         let stub = self.all.stubs.get(path.as_str()).filter(|_| !is_answer).cloned();
         let mut ready_agents = self.all.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
         ready_agents.insert(path, kind);
         stub.map(|text| {
-            let reading = OutputMode::for_agent(agent);
-            Arc::new(TextRunner { text, mode: reading }) as Arc<dyn Runner>
+            let reading = StubOutputMode::for_agent(agent);
+            Arc::new(StubTextRunner { text, mode: reading }) as Arc<dyn Runner>
         })
     }
 
@@ -272,12 +272,17 @@ impl AgentReplacements for EnsembleReplacements {
     }
 
     fn find_responder_profile(&self, agent: &Agent) -> Option<Arc<str>> {
-        let profile = self.all.responders.get(self.agent_path(&agent.name).as_str());
-        profile.filter(|profile| ***profile != *RunStarted::GENERATOR).cloned()
+        let profile = self.all.responders.get(self.full_agent_path(&agent.name).as_str());
+        profile
+            .filter(|profile| ***profile != *RunStarted::GENERATOR_RESPONDER)
+            .cloned()
     }
 
     fn find_response_generator(&self, agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
-        self.all.generators.get(self.agent_path(&agent.name).as_str()).cloned()
+        self.all
+            .generators
+            .get(self.full_agent_path(&agent.name).as_str())
+            .cloned()
     }
 
     fn for_nested_agent(&self, agent: &str) -> Arc<dyn AgentReplacements> {
@@ -289,16 +294,16 @@ impl AgentReplacements for EnsembleReplacements {
 }
 
 /// Gives a text, as the agent would put it out.
-struct TextRunner {
+struct StubTextRunner {
     text: Arc<str>,
-    mode: OutputMode,
+    mode: StubOutputMode,
 }
 
-impl Runner for TextRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
-        let observed = match self.mode.parse_output(&self.text, &execution.ledger) {
-            Ok(output) => AttemptOutcome::from_output(output),
-            Err(failure) => AttemptOutcome::from_failure(failure.kind, failure.error),
+impl Runner for StubTextRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
+        let observed = match self.mode.text_to_output(&self.text, &execution.ledger) {
+            Ok(output) => AttemptEnd::from_output(output),
+            Err(failure) => AttemptEnd::from_failure(failure.kind, failure.error),
         };
         Box::pin(std::future::ready(observed))
     }

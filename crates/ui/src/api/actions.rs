@@ -32,7 +32,7 @@ pub(super) fn parse_run_id(given: &Value) -> Result<RunId, ApiFailure> {
 pub(super) async fn start_run(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
     let named = required_text(given, "ensemble")?;
     check_usable_ensemble(app, named).await?;
-    let ensemble = EnsembleRef::from_file(named);
+    let ensemble = EnsembleRef::from_file_or_name(named);
     let options = parse_run_options(given);
     let runs = app.runs.clone();
     let id = app
@@ -71,7 +71,7 @@ fn parse_run_options(given: &Value) -> RunOptions {
 
 /// Creates the author of answers from the page, with the name under `user`.
 fn parse_answer_author(given: &Value) -> AnswerAuthor {
-    AnswerAuthor::with_user(AnswerSource::Page, given["user"].as_str().unwrap_or_default())
+    AnswerAuthor::with_visible_user(AnswerSource::Page, given["user"].as_str().unwrap_or_default())
 }
 
 /// Answers a question: `{id, address, digest, answer, user}`. Resumes a waiting run that no process drives.
@@ -83,7 +83,7 @@ pub(super) async fn answer_question(app: &UiState, given: &Value) -> Result<Valu
 /// Sends the decision about a call: `{id, address, digest, decision, user}`.
 pub(super) async fn decide_permission(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
     let word = required_text(given, "decision")?;
-    let Some(decision) = PermissionDecision::from_word(word) else {
+    let Some(decision) = PermissionDecision::from_journal_word(word) else {
         return Err(ApiFailure::bad_request(format!(
             "`{word}` is not `once`, `always` or `denied`"
         )));
@@ -100,7 +100,7 @@ async fn answer_shown_request(app: &UiState, given: &Value, answer: RequestAnswe
     let (runs, by) = (app.runs.clone(), parse_answer_author(given));
     app.run_on_driver_thread(async move {
         let shown_request = (&address, &digest);
-        let answered = runs.answer_request(&id, shown_request, answer, by, RunOptions::default());
+        let answered = runs.answer_or_resume(&id, shown_request, answer, by, RunOptions::default());
         answered.await.map_err(ApiFailure::from)
     })
     .await?;
@@ -144,7 +144,7 @@ pub(super) async fn continue_ended_run(app: &UiState, given: &Value) -> Result<V
     let runs = app.runs.clone();
     check_not_running(&runs, &id, "no message can be added")?;
     app.run_on_driver_thread(async move {
-        let continued = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
+        let continued = runs.continue_with_message(&id, text, RunContext::default(), RunOptions::default());
         continued.await.map_err(ApiFailure::from)
     })
     .await?;
@@ -195,7 +195,7 @@ fn parse_turn(given: &Value) -> Result<u32, ApiFailure> {
 
 /// Starts a fork. Adds the later messages of the other run, as long as the fork ends successfully.
 async fn start_fork_with_messages(runs: RunService, fork: PreparedFork) -> Result<RunId, ApiFailure> {
-    let id = runs.start_ready_run(fork.ready).await.map_err(ApiFailure::from)?;
+    let id = runs.start_prepared_run(fork.ready).await.map_err(ApiFailure::from)?;
     if !fork.messages.is_empty() {
         let (runs, id) = (runs, id.clone());
         tokio::spawn(async move {
@@ -206,7 +206,7 @@ async fn start_fork_with_messages(runs: RunService, fork: PreparedFork) -> Resul
                     RunState::Ended(outcome) => outcome.is_continuable() && !outcome.is_resumable(),
                     _ => false,
                 });
-                let continuation = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
+                let continuation = runs.continue_with_message(&id, text, RunContext::default(), RunOptions::default());
                 if !ended_well || continuation.await.is_err() {
                     return;
                 }

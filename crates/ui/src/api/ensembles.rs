@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ensemble_ide::analysis::tested_ensemble_path;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::ensemble::{Ensemble, InputDeclaration};
-use ensemble_project::catalogue::list_ensembles;
+use ensemble_project::catalogue::list_named_ensembles;
 use ensemble_project::project::Project;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::app::UiState;
 pub(super) fn ensembles_to_json(app: &UiState) -> Value {
     let project = app.runs.runs().project();
     let tests = editable_tests_by_ensemble(project, &project.list_named_files());
-    let documents = list_ensembles(project).map(|listed| {
+    let documents = list_named_ensembles(project).map(|listed| {
         let errors: Vec<&str> = listed.errors.iter().map(|error| &*error.message).collect();
         let ensemble = listed.loaded.ensemble.as_ref();
         let mut document = ensemble.map(ensemble_to_json).unwrap_or_else(|| json!({}));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ensemble_core::store::NestedRunName;
-use ensemble_history::story::{FileRecords, collect_model_exchanges};
+use ensemble_history::story::{FileRecordNumbers, collect_model_exchanges};
 use ensemble_reports::report::RunResult;
 use ensemble_runs::{RecordedRun, RunError};
 use serde_json::{Value, json};
@@ -72,10 +72,10 @@ pub(super) async fn execution_details(app: &UiState, query: &RequestQuery) -> Re
     };
     let number = detail["execution"]["execution"].as_u64();
     let number = number.and_then(|number| u32::try_from(number).ok()).unwrap_or_default();
-    let names = watched.run.list_nested_names().await.unwrap_or_default();
+    let names = watched.run.list_nested_run_names().await.unwrap_or_default();
     let inside: Vec<&String> = names
         .iter()
-        .filter(|name| NestedRunName::belongs_to(name, agent, number))
+        .filter(|name| NestedRunName::belongs_to_execution(name, agent, number))
         .collect();
     detail["inside"] = json!(inside);
     Ok(detail)
@@ -89,7 +89,7 @@ pub(super) async fn execution_messages(app: &UiState, query: &RequestQuery) -> R
     let plan = plan.ok_or_else(|| ApiFailure::not_found("the ensemble of this run cannot be read"))?;
     let records = watched.run.read_journal().await?.records;
     let fold = move |records: &[_]| {
-        let files = FileRecords::from_records(records);
+        let files = FileRecordNumbers::from_records(records);
         let exchanges = collect_model_exchanges(records, &plan)?.into_iter();
         let described = exchanges.map(|exchange| (exchange.scope.clone(), exchange.to_json(&files)));
         Ok::<Vec<_>, RunError>(described.collect())

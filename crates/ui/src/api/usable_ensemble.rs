@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ensemble_language::loader::load_ensemble;
-use ensemble_project::prepare::is_quotable_file;
+use ensemble_project::prepare::can_be_quoted_to_client;
 use ensemble_project::project::Project;
 
 use crate::app::UiState;
@@ -28,14 +28,14 @@ fn check_usable_file(project: &Project, given: &str) -> Result<(), ApiFailure> {
     let file = project.resolve_ensemble_file(given).map_err(|_| unlisted())?;
     let absolute = project.folder.join(&file);
     let is_listed = || {
-        let listed = project.list_all_named_files();
+        let listed = project.list_named_and_shadowed_files();
         listed.iter().any(|(_, listed)| project.folder.join(listed) == absolute)
     };
     if !project.contains_file(&file) && !is_listed() {
         return Err(unlisted());
     }
     let source = project.read_file(&file).map_err(|_| unlisted())?;
-    match is_quotable_file(&file, &load_ensemble(&source)) {
+    match can_be_quoted_to_client(&file, &load_ensemble(&source)) {
         true => Ok(()),
         false => Err(ApiFailure::bad_request(format!("`{given}` is not an ensemble"))),
     }

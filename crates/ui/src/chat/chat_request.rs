@@ -63,7 +63,7 @@ impl ChatCompletionRequest {
 impl ChatCompletionRequest {
     /// Creates the author of answers from the user of the chat program.
     pub(super) fn answer_author(&self) -> AnswerAuthor {
-        AnswerAuthor::with_user(AnswerSource::Page, self.user.as_deref().unwrap_or_default())
+        AnswerAuthor::with_visible_user(AnswerSource::Page, self.user.as_deref().unwrap_or_default())
     }
 }
 

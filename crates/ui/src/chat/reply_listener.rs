@@ -6,8 +6,8 @@ use ensemble_core::conversation::{CompletionReason, Event, PermissionDecision, R
 use ensemble_core::operator::{OperatorRequest, escape_hidden, escape_hidden_lines};
 use ensemble_core::request::{AnswerAuthor, AnswerRefusal, RequestAnswer};
 use ensemble_core::store::RunId;
-use ensemble_history::answer::speaking_agents;
-use ensemble_history::question_text;
+use ensemble_history::answer::list_final_output_agents;
+use ensemble_history::question_text_with_choices;
 use ensemble_language::data::{ModelUsage, RunContext};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_runs::RunEventStream;
@@ -114,7 +114,7 @@ async fn start_or_continue(
     }
     let options = RunOptions::default().with_input(asked.messages.to_run_input());
     let start_future = async move {
-        let started_run = runs.start_run(EnsembleRef::from_file(file), options).await;
+        let started_run = runs.start_run(EnsembleRef::from_file_or_name(file), options).await;
         started_run.map_err(ApiFailure::from)
     };
     let run = app.run_on_driver_thread(start_future).await?;
@@ -130,7 +130,7 @@ async fn continue_found_run(app: &UiState, found: MatchingRun, last: String) -> 
         if found.needs_resume {
             runs.resume_run(&run, RunOptions::default()).await?;
         } else if found.place == TranscriptPosition::Replied {
-            runs.continue_run(&run, last, RunContext::default(), RunOptions::default())
+            runs.continue_with_message(&run, last, RunContext::default(), RunOptions::default())
                 .await?;
         }
         let MatchingRun {
@@ -157,7 +157,7 @@ async fn continue_found_run(app: &UiState, found: MatchingRun, last: String) -> 
 
 /// Adds a message to a run.
 async fn add_run_message(runs: &RunService, run: &RunId, text: String) -> Result<(), ApiFailure> {
-    let continued = runs.continue_run(run, text, RunContext::default(), RunOptions::default());
+    let continued = runs.continue_with_message(run, text, RunContext::default(), RunOptions::default());
     continued.await.map_err(ApiFailure::from)
 }
 
@@ -175,7 +175,7 @@ async fn answer_shown_request(
         (true, false) => RequestAnswer::Permission(PermissionDecision::Denied),
     };
     let identity = (&shown.address, &shown.digest);
-    let answered = runs.answer_request(run, identity, answer, by, RunOptions::default());
+    let answered = runs.answer_or_resume(run, identity, answer, by, RunOptions::default());
     match answered.await {
         Err(RunError::Answer(AnswerRefusal::NotAChoice { .. } | AnswerRefusal::Schema { .. })) => Ok(()),
         answered => answered.map_err(ApiFailure::from),
@@ -189,7 +189,7 @@ async fn find_streaming_agent(app: &UiState, run: &RunId) -> Option<Arc<str>> {
     if plan.result().is_some() {
         return None;
     }
-    let mut speakers = speaking_agents(plan.ensemble());
+    let mut speakers = list_final_output_agents(plan.ensemble());
     let only = speakers.next().filter(|_| speakers.next().is_none())?;
     matches!(only.kind, AgentKind::Llm(_)).then(|| only.name.clone())
 }
@@ -237,13 +237,13 @@ impl ReplyListener {
         {
             match next.kind {
                 RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
-                    let open = runs.open_requests(&run);
+                    let open = runs.live_open_requests(&run);
                     // Two requests with the same text: which one was shown is not known, so the run asks again.
                     let mut heard_requests = open.iter().filter(|open| was_request_shown(&run, open, heard));
                     let (Some(open_request), None) = (heard_requests.next(), heard_requests.next()) else {
                         return Ok(from);
                     };
-                    let shown_request = ShownRequestKey::new(open_request.request());
+                    let shown_request = ShownRequestKey::new(open_request.pending_request());
                     let by = self.asked.answer_author();
                     let answered = async move { answer_shown_request(&runs, &run, &shown_request, &last, by).await };
                     self.app.run_on_driver_thread(answered).await?;
@@ -291,8 +291,8 @@ impl ReplyListener {
                 }
                 RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
                     // One request at a time is shown: the first in the order of the file.
-                    if let Some(first) = self.app.runs.open_requests(&self.run).first() {
-                        let shown_request = ShownRequestKey::new(first.request());
+                    if let Some(first) = self.app.runs.live_open_requests(&self.run).first() {
+                        let shown_request = ShownRequestKey::new(first.pending_request());
                         let text = request_text(first);
                         return self.remember_and_build_reply(text, "stop", Some(shown_request)).await;
                     }
@@ -322,7 +322,7 @@ impl ReplyListener {
             _ if ended.is_success() => "stop",
             reason if gives_reply(reason) => "length",
             _ => {
-                let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
+                let message = format!("run {} ended as {}", self.run, ended.to_outcome_sentence().0);
                 return Err(ApiFailure::new(StatusCode::BAD_GATEWAY, "run_failed", message));
             }
         };
@@ -335,9 +335,9 @@ impl ReplyListener {
             .await
             .map_err(ApiFailure::from)?
             .state;
-        if ended.completion_reason == CompletionReason::TokenBudget && state.segment_turns() == 0 {
+        if ended.completion_reason == CompletionReason::TokenBudget && state.segment_turn_count() == 0 {
             // The latest output is the reply to an earlier message.
-            let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
+            let message = format!("run {} ended as {}", self.run, ended.to_outcome_sentence().0);
             return Err(ApiFailure::new(StatusCode::PAYMENT_REQUIRED, "budget_used_up", message));
         }
         self.remember_and_build_reply(successful_reply_text(&state), finish, None)
@@ -371,9 +371,9 @@ fn not_found_failure(error: impl std::fmt::Display) -> ApiFailure {
 
 /// Renders a request for a client without forms, with escaped hidden characters.
 fn request_text(open: &OperatorRequest) -> String {
-    let request = open.request();
+    let request = open.pending_request();
     match open {
-        OperatorRequest::Question(_) => escape_hidden_lines(&question_text(&request.question)),
+        OperatorRequest::Question(_) => escape_hidden_lines(&question_text_with_choices(&request.question)),
         OperatorRequest::Permission(wanted) => {
             let caller = escape_hidden(&request.address.without_last_call().to_string());
             let (tool, arguments) = (escape_hidden(&wanted.tool), json!(wanted.arguments).to_string());
@@ -386,6 +386,6 @@ fn request_text(open: &OperatorRequest) -> String {
 /// Returns whether the client has heard this request of the run: its text, alone or with its identity.
 fn was_request_shown(run: &RunId, open: &OperatorRequest, heard: &str) -> bool {
     let text = request_text(open);
-    let identity = ShownRequestKey::new(open.request()).identity_line(run);
+    let identity = ShownRequestKey::new(open.pending_request()).identity_line(run);
     heard == text || heard.strip_prefix(&text) == Some(&identity)
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_core::conversation::Event;
-use ensemble_core::store::{RunFollower, RunId, StoredRun};
+use ensemble_core::store::{RunId, RunLogFollower, StoredRun};
 use ensemble_language::data::{ModelUsage, sha256_of_text};
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
+use ensemble_runs::start::recorded_run::{find_start_event, load_recorded_ensemble};
 
 use super::messages::ChatProgramMessages;
 use super::transcript::{ChatTranscript, TranscriptPosition, TranscriptSegmentEnd};
@@ -27,7 +27,7 @@ struct RememberedRun {
     file: PathBuf,
     /// The digest of the input.
     input: String,
-    follower: Box<dyn RunFollower>,
+    follower: Box<dyn RunLogFollower>,
     transcript: ChatTranscript,
 }
 
@@ -94,7 +94,7 @@ impl RememberedRuns {
             return choose_latest_match(others);
         };
         let id = RunId::parse(id).map_err(|error| ApiFailure::not_found(error.to_string()))?;
-        let run = runs.runs().store().find_run_with_id(&id).await;
+        let run = runs.runs().store().find_run_by_id(&id).await;
         let run = run.map_err(|error| ApiFailure::not_found(error.to_string()))?;
         self.remember_run(&*run).await?;
         match self.match_remembered_run(&run, runs, file, messages, &was_given).await {
@@ -151,7 +151,9 @@ impl RememberedRun {
     ) -> Option<MatchingRun> {
         // Before the log is read: what another process wrote before its end is read, too.
         let is_here = runs.is_driven_here(run.id());
-        let is_elsewhere = run.driver_pid().is_some_and(|process| process != std::process::id());
+        let is_elsewhere = run
+            .lease_holder_pid()
+            .is_some_and(|process| process != std::process::id());
         self.reload_if_changed(run, runs).await?;
         let place = self.transcript.find_position(messages.as_slice(), input)?;
         let leg = self.transcript.last_answered_segment()?;
@@ -190,7 +192,7 @@ impl RememberedRun {
             return Some(());
         }
         let records = run.read_journal().await.ok()?.records;
-        let prepared = load_recorded_ensemble(&**run, read_start_event(&records).ok()?, runs.runs().project()).await;
+        let prepared = load_recorded_ensemble(&**run, find_start_event(&records).ok()?, runs.runs().project()).await;
         self.transcript = ChatTranscript::from_records(&records, prepared.ok()?.plan).ok()?;
         Some(())
     }
@@ -218,7 +220,7 @@ fn choose_latest_match(mut runs: Vec<MatchingRun>) -> Result<Option<MatchingRun>
 
 /// Returns whether the run has an open request.
 fn is_asking(runs: &RunService, run: &RunId) -> bool {
-    !runs.open_requests(run).is_empty()
+    !runs.live_open_requests(run).is_empty()
 }
 
 /// Returns the path without links, or unchanged if it does not exist.

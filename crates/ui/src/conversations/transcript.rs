@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, ConversationState, DecidedBy, Event, ExecutionEnd, ExecutionFinished, IllegalRecord,
+    CompletionReason, ConversationState, DecisionSource, Event, ExecutionEnd, ExecutionFinished, IllegalRecord,
     PermissionDecision, Record, RunCanceller, RunEnded, RunInterruption,
 };
 use ensemble_language::data::{ModelUsage, sha256_of_text};
@@ -181,7 +181,7 @@ impl TranscriptSegment {
                 self.from = seq;
             }
             Event::ExecutionFinished(finished) => self.answers.extend(operator_answer(finished, state.plan())),
-            Event::PermissionDecided(decided) if decided.by == DecidedBy::Operator => {
+            Event::PermissionDecided(decided) if decided.by == DecisionSource::Operator => {
                 let is_permitted = decided.decision != PermissionDecision::Denied;
                 self.answers.push(RecordedAnswer::Decision { is_permitted });
             }

@@ -7,7 +7,7 @@ use ensemble_ide::analysis::rename::rename_in_other_file;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::loader::load_ensemble;
 use ensemble_language::source::SourceText;
-use ensemble_project::atomic_write::{FileReplacement, ReplaceError, replace_files};
+use ensemble_project::atomic_write::{FileReplaceError, FileReplacement, replace_files_if_unchanged};
 use ensemble_project::project::{Project, read_source};
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -171,13 +171,13 @@ fn replace_all_or_no_files(project: &Project, files: &[(PathBuf, &str, &str)]) -
             new_text: after,
         })
         .collect();
-    replace_files(&project.folder, &replacements).map_err(|none| {
+    replace_files_if_unchanged(&project.folder, &replacements).map_err(|none| {
         let format_path = |at: usize| files[at].0.display().to_string();
         let file = format_path(none.at);
         let mut failure = match none.error {
-            ReplaceError::Changed => changed_on_disk_failure(&file),
-            ReplaceError::ReadOnly => forbidden_failure(format!("`{file}` is read-only")),
-            ReplaceError::Refused(why) => ApiFailure::unavailable(format!("`{file}` cannot be written: {why}")),
+            FileReplaceError::Changed => changed_on_disk_failure(&file),
+            FileReplaceError::ReadOnly => forbidden_failure(format!("`{file}` is read-only")),
+            FileReplaceError::Refused(why) => ApiFailure::unavailable(format!("`{file}` cannot be written: {why}")),
         };
         if !none.replaced_files.is_empty() {
             let replaced_paths: Vec<String> = none.replaced_files.into_iter().map(format_path).collect();

@@ -1,6 +1,6 @@
 //! What the page shows of a run beside its rows.
 
-use ensemble_core::conversation::{CompletionReason, FailedWork, RunEnded};
+use ensemble_core::conversation::{AgentWorkCounts, CompletionReason, RunEnded};
 use ensemble_core::store::RunId;
 use ensemble_history::{AgentActivity, RunState, RunTotals, output_text};
 use ensemble_reports::report::story::first_failed_part;
@@ -37,14 +37,14 @@ impl RunView {
             "forked_from": started.and_then(|started| started.forked_from.as_ref()),
             "simulated": started.map(|started| &started.simulated),
             "begun": self.run_history().started_at(),
-            "latest": self.run_history().latest_at(),
+            "latest": self.run_history().latest_record_at(),
             "active": self.story.active + self.seconds_since_latest(is_under_way),
             "is_under_way": is_under_way,
             "state": state,
             "process": match driven { DriverLocation::Elsewhere(process) => Some(process), _ => None },
             "outcome": end_event.map(|ended| ended.completion_reason),
             "success": end_event.map(RunEnded::is_success),
-            "sentence": end_event.map(|ended| ended.to_sentence().0),
+            "sentence": end_event.map(|ended| ended.to_outcome_sentence().0),
             "failure": self.failure_json(),
             "outputs": self.last_outputs(),
             "has_result": end_event.is_some() && self.plan.as_ref().is_some_and(|plan| plan.ensemble().result.is_some()),
@@ -52,7 +52,7 @@ impl RunView {
             "open_turn": self.story.latest_turn().filter(|turn| is_under_way && turn.finished_at.is_none()).map(|turn| turn.turn),
             "executions": totals.all.executions,
             "failed": totals.all.failed,
-            "failed_work": totals.list_failed_work().iter().flat_map(FailedWork::list_sentences).collect::<Vec<_>>(),
+            "failed_work": totals.list_failed_work().iter().flat_map(AgentWorkCounts::list_failure_sentences).collect::<Vec<_>>(),
             "usage": totals.all.usage,
             "warnings": &warnings[warnings.len().saturating_sub(MAX_SHOWN_WARNINGS)..],
             "agents": self.agents_json(&totals),
@@ -72,7 +72,7 @@ impl RunView {
 
     /// Returns the seconds since the latest record, if the run is running.
     fn seconds_since_latest(&self, is_under_way: bool) -> f64 {
-        let latest = self.run_history().latest_at().filter(|_| is_under_way);
+        let latest = self.run_history().latest_record_at().filter(|_| is_under_way);
         latest.map_or(0.0, seconds_since)
     }
 

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, Record};
-use ensemble_core::store::{ReadError, StoredRun};
+use ensemble_core::store::{LogReadError, StoredRun};
 use ensemble_history::RunHistory;
 use ensemble_history::story::{RunStory, StoryEvent};
 use ensemble_language::plan::Plan;
@@ -104,7 +104,7 @@ impl RunView {
     }
 
     /// Loads a view of the records up to the end of a turn.
-    pub(crate) async fn load_view_until_turn(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, ReadError> {
+    pub(crate) async fn load_view_until_turn(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, LogReadError> {
         let mut view = Self {
             plan: self.plan.clone(),
             ..Self::default()

@@ -13,10 +13,10 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 /// The largest ignore file that is read, in bytes. A larger one leaves nothing out.
-const LARGEST: u64 = 256 << 10;
+const MAX_IGNORE_FILE_BYTES: u64 = 256 << 10;
 
 /// Folders that tools fill.
-const OF_TOOLS: [&str; 2] = ["node_modules", "target"];
+const TOOL_FOLDERS: [&str; 2] = ["node_modules", "target"];
 
 /// The reason why a file or a folder is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) enum FileSkipReason {
 }
 
 /// The rules that apply in all folders.
-pub(crate) struct GlobalRules {
+pub(crate) struct GlobalSearchRules {
     /// The patterns of the command line.
     pub(crate) exclude: Gitignore,
     /// What the user ignores in all repositories.
@@ -40,8 +40,8 @@ pub(crate) struct GlobalRules {
 }
 
 /// The rules of a folder.
-pub(crate) struct FolderRules {
-    above: Option<Rc<FolderRules>>,
+pub(crate) struct FolderSearchRules {
+    above: Option<Rc<FolderSearchRules>>,
     /// The exclusions of the nearest configuration.
     exclude: Option<Arc<Gitignore>>,
     ignore: Gitignore,
@@ -50,16 +50,16 @@ pub(crate) struct FolderRules {
     repository: Option<Gitignore>,
 }
 
-impl FolderRules {
+impl FolderSearchRules {
     /// Returns the rules of `folder`; without `exclude`, those of the configuration above still count.
     pub(crate) fn for_folder(
         folder: &Path,
         above: Option<Rc<Self>>,
         exclude: Option<Arc<Gitignore>>,
-        everywhere: &GlobalRules,
+        everywhere: &GlobalSearchRules,
     ) -> Rc<Self> {
         let read = |name: &str| match everywhere.with_ignore_files {
-            true => load_patterns(&folder.join(name), folder),
+            true => load_ignore_file(&folder.join(name), folder),
             false => Gitignore::empty(),
         };
         let is_repository = folder.join(".git").symlink_metadata().is_ok();
@@ -74,7 +74,12 @@ impl FolderRules {
     }
 
     /// Returns whether a file or a folder in this folder is left out, and why. A pattern with `!` takes it in again.
-    pub(crate) fn skip_reason(&self, path: &Path, is_folder: bool, everywhere: &GlobalRules) -> Option<FileSkipReason> {
+    pub(crate) fn skip_reason(
+        &self,
+        path: &Path,
+        is_folder: bool,
+        everywhere: &GlobalSearchRules,
+    ) -> Option<FileSkipReason> {
         let excluded = [Some(&everywhere.exclude), self.exclude.as_deref()]
             .into_iter()
             .flatten();
@@ -85,7 +90,7 @@ impl FolderRules {
                 Match::None => {}
             }
         }
-        if is_folder && is_foreign(path) {
+        if is_folder && is_tool_or_hidden_folder(path) {
             return Some(FileSkipReason::Foreign);
         }
         match self.match_ignore_files(path, is_folder, everywhere) {
@@ -95,13 +100,13 @@ impl FolderRules {
     }
 
     /// Returns the match of the ignore files: the nearest first, `.ignore` before `.gitignore`, as ripgrep reads them.
-    fn match_ignore_files(&self, path: &Path, is_folder: bool, everywhere: &GlobalRules) -> Match<()> {
+    fn match_ignore_files(&self, path: &Path, is_folder: bool, everywhere: &GlobalSearchRules) -> Match<()> {
         let match_patterns = |patterns: &Gitignore| patterns.matched(path, is_folder).map(|_| ());
         let mut ignore_match = Match::None;
-        for rules in self.self_and_above() {
+        for rules in self.rules_upward() {
             ignore_match = ignore_match.or(match_patterns(&rules.ignore));
         }
-        for rules in self.self_and_above() {
+        for rules in self.rules_upward() {
             ignore_match = ignore_match.or(match_patterns(&rules.gitignore));
             // What is above a repository does not belong to it.
             if let Some(patterns) = &rules.repository {
@@ -113,15 +118,15 @@ impl FolderRules {
         ignore_match
     }
 
-    fn self_and_above(&self) -> impl Iterator<Item = &Self> {
+    fn rules_upward(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |rules| rules.above.as_deref())
     }
 }
 
 /// Returns whether the folder is hidden, or one that tools fill: by its name, or as a virtual environment of Python.
-fn is_foreign(folder: &Path) -> bool {
+fn is_tool_or_hidden_folder(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default();
-    OF_TOOLS.iter().any(|known| name == *known) || is_hidden(folder) || folder.join("pyvenv.cfg").exists()
+    TOOL_FOLDERS.iter().any(|known| name == *known) || is_hidden(folder) || folder.join("pyvenv.cfg").exists()
 }
 
 /// Returns whether the name begins with a dot.
@@ -131,8 +136,8 @@ fn is_hidden(path: &Path) -> bool {
 }
 
 /// Returns the patterns of an ignore file. Lines that are no patterns are passed over, as git does.
-fn load_patterns(file: &Path, folder: &Path) -> Gitignore {
-    let Ok(text) = regular_files::read_text(file, LARGEST) else {
+fn load_ignore_file(file: &Path, folder: &Path) -> Gitignore {
+    let Ok(text) = regular_files::read_text(file, MAX_IGNORE_FILE_BYTES) else {
         return Gitignore::empty();
     };
     let mut builder = GitignoreBuilder::new(folder);
@@ -174,13 +179,13 @@ fn pattern_error(error: &ignore::Error) -> String {
 }
 
 /// Returns the patterns that the user's git ignores everywhere.
-pub(crate) fn load_user_patterns() -> Gitignore {
+pub(crate) fn load_global_git_excludes() -> Gitignore {
     Gitignore::global().0
 }
 
 /// Returns the folder of a pattern for files: its parts without wildcards, and how many folders below it can match, if
 /// that is known.
-pub(crate) fn pattern_base(pattern: &Path) -> (PathBuf, Option<usize>) {
+pub(crate) fn split_pattern_base(pattern: &Path) -> (PathBuf, Option<usize>) {
     let has_wildcard = |part: &std::path::Component<'_>| {
         let text = part.as_os_str().to_string_lossy();
         text.contains(['*', '?', '['])
@@ -195,12 +200,12 @@ pub(crate) fn pattern_base(pattern: &Path) -> (PathBuf, Option<usize>) {
 mod tests {
     use super::*;
 
-    fn rules(folder: &Path, above: Option<Rc<FolderRules>>) -> Rc<FolderRules> {
-        FolderRules::for_folder(folder, above, None, &everywhere(&[]))
+    fn rules(folder: &Path, above: Option<Rc<FolderSearchRules>>) -> Rc<FolderSearchRules> {
+        FolderSearchRules::for_folder(folder, above, None, &everywhere(&[]))
     }
 
-    fn everywhere(exclude: &[&str]) -> GlobalRules {
-        GlobalRules {
+    fn everywhere(exclude: &[&str]) -> GlobalSearchRules {
+        GlobalSearchRules {
             exclude: parse_patterns(Path::new("/"), exclude.iter().copied().enumerate()).0,
             user_ignored: Gitignore::empty(),
             with_ignore_files: true,
@@ -249,7 +254,7 @@ mod tests {
         );
     }
 
-    fn rules_of_repository(folder: &Path, above: Rc<FolderRules>) -> Rc<FolderRules> {
+    fn rules_of_repository(folder: &Path, above: Rc<FolderSearchRules>) -> Rc<FolderSearchRules> {
         rules(folder, Some(above))
     }
 
@@ -300,7 +305,7 @@ mod tests {
             ("/e/**/*.yaml", "/e", None),
         ] {
             assert_eq!(
-                pattern_base(
+                split_pattern_base(
                     &Path::new(pattern)
                         .components()
                         .filter(|part| *part != std::path::Component::CurDir)

@@ -6,12 +6,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::exclusions::{FileSkipReason, FolderRules, GlobalRules};
+use super::exclusions::{FileSkipReason, FolderSearchRules, GlobalSearchRules};
 use crate::command::check::settings::ValidateConfigCache;
 use ensemble_project::Project;
 
 /// Where YAML is found below a folder that is hidden otherwise.
-const OF_PROJECT: &str = ".ensemble";
+const PROJECT_FOLDER: &str = ".ensemble";
 
 /// The files that a search looks for.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub(crate) enum WantedFiles {
 
 /// A file or a folder with its names.
 #[derive(Clone)]
-struct WalkPath {
+struct SearchPath {
     /// As it is shown.
     shown_path: PathBuf,
     /// As it is reached, by which rules apply.
@@ -34,16 +34,16 @@ struct WalkPath {
 }
 
 /// A file that was found, or a folder that cannot be read.
-pub(crate) struct FoundFile {
+pub(crate) struct FoundPath {
     /// Which of the given paths led to it.
     pub(crate) group: usize,
     /// As it is shown.
     pub(crate) shown_path: PathBuf,
-    pub(crate) kind: FoundKind,
+    pub(crate) kind: FoundPathKind,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum FoundKind {
+pub(crate) enum FoundPathKind {
     /// The file was given itself.
     Given,
     /// It was found.
@@ -53,10 +53,10 @@ pub(crate) enum FoundKind {
 }
 
 /// A link that is followed later.
-struct DeferredLink {
+struct DeferredLinkSearch {
     group: usize,
-    place: WalkPath,
-    rules: Rc<FolderRules>,
+    place: SearchPath,
+    rules: Rc<FolderSearchRules>,
     is_folder: bool,
     wanted: WantedFiles,
     depth: usize,
@@ -64,7 +64,7 @@ struct DeferredLink {
 
 /// The results of the search for one given path.
 #[derive(Default, Clone)]
-pub(crate) struct PathTotals {
+pub(crate) struct ArgumentSearchTotals {
     /// The files that are wanted, also those that were known already.
     pub(crate) files: usize,
     /// The files and folders that were left out because of patterns.
@@ -79,16 +79,20 @@ pub(crate) struct PathTotals {
 pub(crate) struct FileSearch<'w> {
     project: &'w Project,
     settings: &'w ValidateConfigCache<'w>,
-    everywhere: GlobalRules,
+    everywhere: GlobalSearchRules,
     folders: HashSet<PathBuf>,
     files: HashMap<PathBuf, usize>,
-    links: VecDeque<DeferredLink>,
-    found: Vec<FoundFile>,
-    path_totals: Vec<PathTotals>,
+    links: VecDeque<DeferredLinkSearch>,
+    found: Vec<FoundPath>,
+    path_totals: Vec<ArgumentSearchTotals>,
 }
 
 impl<'w> FileSearch<'w> {
-    pub(crate) fn new(project: &'w Project, settings: &'w ValidateConfigCache<'w>, everywhere: GlobalRules) -> Self {
+    pub(crate) fn new(
+        project: &'w Project,
+        settings: &'w ValidateConfigCache<'w>,
+        everywhere: GlobalSearchRules,
+    ) -> Self {
         Self {
             project,
             settings,
@@ -102,19 +106,19 @@ impl<'w> FileSearch<'w> {
     }
 
     /// Begins the search of another given path.
-    pub(crate) fn start_group(&mut self) {
-        self.path_totals.push(PathTotals::default());
+    pub(crate) fn start_argument(&mut self) {
+        self.path_totals.push(ArgumentSearchTotals::default());
     }
 
-    fn current_group(&self) -> usize {
+    fn current_argument(&self) -> usize {
         self.path_totals.len().saturating_sub(1)
     }
 
     /// A file that was given.
-    pub(crate) fn add_file(&mut self, shown: &Path) {
+    pub(crate) fn add_argument_file(&mut self, shown: &Path) {
         let path = self.project.folder.join(shown);
         let real = path.canonicalize().unwrap_or(path);
-        self.add_found(self.current_group(), shown.to_owned(), real, FoundKind::Given);
+        self.add_found_once(self.current_argument(), shown.to_owned(), real, FoundPathKind::Given);
     }
 
     /// The files in a folder.
@@ -122,16 +126,16 @@ impl<'w> FileSearch<'w> {
         let path = self.project.folder.join(shown);
         let real = path.canonicalize().unwrap_or(path);
         let above = real.parent().and_then(|_| self.rules_above(&real));
-        let place = WalkPath {
+        let place = SearchPath {
             shown_path: shown.to_owned(),
             rule_path: real.clone(),
             real_path: real,
         };
-        self.search_entries(self.current_group(), &place, above, &wanted, 1);
+        self.search_entries_once(self.current_argument(), &place, above, &wanted, 1);
     }
 
     /// Returns whether a given file or folder is left out, or one that is between it and the folder of the caller.
-    pub(crate) fn is_skipped(&self, shown: &Path) -> bool {
+    pub(crate) fn is_skipped_by_rules(&self, shown: &Path) -> bool {
         let path = self.project.folder.join(shown);
         let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
         let (Some(parent), Some(name)) = (parent, path.file_name()) else {
@@ -162,16 +166,16 @@ impl<'w> FileSearch<'w> {
     }
 
     /// Follows the links, and returns what was found in the order of the given paths, and what was met of each.
-    pub(crate) fn finish_search(mut self) -> (Vec<FoundFile>, Vec<PathTotals>) {
+    pub(crate) fn finish_search(mut self) -> (Vec<FoundPath>, Vec<ArgumentSearchTotals>) {
         while let Some(link) = self.links.pop_front() {
             if link.is_folder {
-                self.search_entries(link.group, &link.place, Some(link.rules), &link.wanted, link.depth);
+                self.search_entries_once(link.group, &link.place, Some(link.rules), &link.wanted, link.depth);
             } else {
-                self.add_found(
+                self.add_found_once(
                     link.group,
                     link.place.shown_path,
                     link.place.real_path,
-                    FoundKind::Found,
+                    FoundPathKind::Found,
                 );
             }
         }
@@ -180,19 +184,19 @@ impl<'w> FileSearch<'w> {
         (self.found, self.path_totals)
     }
 
-    fn add_found(&mut self, group: usize, shown: PathBuf, real: PathBuf, kind: FoundKind) {
+    fn add_found_once(&mut self, group: usize, shown: PathBuf, real: PathBuf, kind: FoundPathKind) {
         if let Some(met) = self.path_totals.get_mut(group) {
             met.files += 1;
         }
         if let Some(index) = self.files.get(&real) {
             // Whoever names a file means it, also if it was found before.
-            if let Some(found_file) = self.found.get_mut(*index).filter(|_| kind == FoundKind::Given) {
+            if let Some(found_file) = self.found.get_mut(*index).filter(|_| kind == FoundPathKind::Given) {
                 found_file.kind = kind;
             }
             return;
         }
         self.files.insert(real, self.found.len());
-        self.found.push(FoundFile {
+        self.found.push(FoundPath {
             group,
             shown_path: shown,
             kind,
@@ -200,23 +204,23 @@ impl<'w> FileSearch<'w> {
     }
 
     /// Returns the rules of the folders above this one.
-    fn rules_above(&self, folder: &Path) -> Option<Rc<FolderRules>> {
+    fn rules_above(&self, folder: &Path) -> Option<Rc<FolderSearchRules>> {
         let upward = self.project.project_ancestors(folder);
         let above = upward.iter().skip(1).rev();
         above.fold(None, |above, folder| Some(self.build_rules(folder, above)))
     }
 
-    fn build_rules(&self, folder: &Path, above: Option<Rc<FolderRules>>) -> Rc<FolderRules> {
-        let exclude = self.settings.exclusions_in(folder);
-        FolderRules::for_folder(folder, above, exclude, &self.everywhere)
+    fn build_rules(&self, folder: &Path, above: Option<Rc<FolderSearchRules>>) -> Rc<FolderSearchRules> {
+        let exclude = self.settings.exclusions_of_folder(folder);
+        FolderSearchRules::for_folder(folder, above, exclude, &self.everywhere)
     }
 
     /// `depth`: which part of a pattern without `**` the names in this folder stand for.
-    fn search_entries(
+    fn search_entries_once(
         &mut self,
         group: usize,
-        place: &WalkPath,
-        above: Option<Rc<FolderRules>>,
+        place: &SearchPath,
+        above: Option<Rc<FolderSearchRules>>,
         wanted: &WantedFiles,
         depth: usize,
     ) {
@@ -230,9 +234,9 @@ impl<'w> FileSearch<'w> {
         let entries = match std::fs::read_dir(&place.real_path) {
             Ok(entries) => entries,
             Err(error) => {
-                let kind = FoundKind::Unreadable(error.to_string());
+                let kind = FoundPathKind::Unreadable(error.to_string());
                 let shown_path = place.shown_path.clone();
-                self.found.push(FoundFile {
+                self.found.push(FoundPath {
                     group,
                     shown_path,
                     kind,
@@ -245,7 +249,7 @@ impl<'w> FileSearch<'w> {
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();
-            let inner = WalkPath {
+            let inner = SearchPath {
                 shown_path: place.shown_path.join(&name),
                 rule_path: place.rule_path.join(&name),
                 real_path: place.real_path.join(&name),
@@ -255,33 +259,33 @@ impl<'w> FileSearch<'w> {
             if kind.is_symlink() {
                 self.defer_link(group, inner, &rules, wanted, depth);
             } else if kind.is_dir() {
-                self.search_inner_folder(group, &inner, &rules, wanted, depth);
+                self.search_subfolder(group, &inner, &rules, wanted, depth);
             } else if kind.is_file()
                 && is_wanted(&inner, wanted, &self.project.folder)
-                && self.include_or_count(group, &inner, false, &rules)
+                && self.count_and_check_rules(group, &inner, false, &rules)
             {
-                self.add_found(group, inner.shown_path, inner.real_path, FoundKind::Found);
+                self.add_found_once(group, inner.shown_path, inner.real_path, FoundPathKind::Found);
             }
         }
     }
 
-    fn search_inner_folder(
+    fn search_subfolder(
         &mut self,
         group: usize,
-        place: &WalkPath,
-        rules: &Rc<FolderRules>,
+        place: &SearchPath,
+        rules: &Rc<FolderSearchRules>,
         wanted: &WantedFiles,
         depth: usize,
     ) {
-        if place.rule_path.file_name().is_some_and(|name| name == OF_PROJECT) {
+        if place.rule_path.file_name().is_some_and(|name| name == PROJECT_FOLDER) {
             self.search_project_ensembles(group, place, rules, wanted);
             return;
         }
-        let Some((wanted, depth)) = wanted_below(place, wanted, depth, &self.project.folder) else {
+        let Some((wanted, depth)) = wanted_in_subfolder(place, wanted, depth, &self.project.folder) else {
             return;
         };
-        if self.include_or_count(group, place, true, rules) {
-            self.search_entries(group, place, Some(rules.clone()), &wanted, depth);
+        if self.count_and_check_rules(group, place, true, rules) {
+            self.search_entries_once(group, place, Some(rules.clone()), &wanted, depth);
         }
     }
 
@@ -289,11 +293,11 @@ impl<'w> FileSearch<'w> {
     fn search_project_ensembles(
         &mut self,
         group: usize,
-        place: &WalkPath,
-        rules: &Rc<FolderRules>,
+        place: &SearchPath,
+        rules: &Rc<FolderSearchRules>,
         wanted: &WantedFiles,
     ) {
-        let inner = WalkPath {
+        let inner = SearchPath {
             shown_path: place.shown_path.join("ensembles"),
             rule_path: place.rule_path.join("ensembles"),
             real_path: place.real_path.join("ensembles"),
@@ -309,38 +313,38 @@ impl<'w> FileSearch<'w> {
             && !is_ignored(&place.rule_path)
             && !is_ignored(&inner.rule_path)
         {
-            self.search_entries(group, &inner, Some(rules.clone()), wanted, 1);
+            self.search_entries_once(group, &inner, Some(rules.clone()), wanted, 1);
         }
     }
 
     fn defer_link(
         &mut self,
         group: usize,
-        place: WalkPath,
-        rules: &Rc<FolderRules>,
+        place: SearchPath,
+        rules: &Rc<FolderSearchRules>,
         wanted: &WantedFiles,
         depth: usize,
     ) {
         let Ok(real) = place.real_path.canonicalize() else {
             return;
         };
-        let place = WalkPath {
+        let place = SearchPath {
             real_path: real,
             ..place
         };
         let is_folder = place.real_path.is_dir();
         let link_search = match is_folder {
-            true => wanted_below(&place, wanted, depth, &self.project.folder),
+            true => wanted_in_subfolder(&place, wanted, depth, &self.project.folder),
             false => (place.real_path.is_file() && is_wanted(&place, wanted, &self.project.folder))
                 .then(|| (wanted.clone(), 1)),
         };
         let Some((wanted, depth)) = link_search else { return };
-        if place.rule_path.file_name().is_some_and(|name| name == OF_PROJECT)
-            || !self.include_or_count(group, &place, is_folder, rules)
+        if place.rule_path.file_name().is_some_and(|name| name == PROJECT_FOLDER)
+            || !self.count_and_check_rules(group, &place, is_folder, rules)
         {
             return;
         }
-        self.links.push_back(DeferredLink {
+        self.links.push_back(DeferredLinkSearch {
             group,
             place,
             rules: rules.clone(),
@@ -351,7 +355,13 @@ impl<'w> FileSearch<'w> {
     }
 
     /// Returns whether it is not left out; what is left out is counted.
-    fn include_or_count(&mut self, group: usize, place: &WalkPath, is_folder: bool, rules: &FolderRules) -> bool {
+    fn count_and_check_rules(
+        &mut self,
+        group: usize,
+        place: &SearchPath,
+        is_folder: bool,
+        rules: &FolderSearchRules,
+    ) -> bool {
         let skip_reason = rules.skip_reason(&place.rule_path, is_folder, &self.everywhere);
         if let Some(met) = self.path_totals.get_mut(group) {
             let by = match skip_reason {
@@ -372,17 +382,17 @@ impl<'w> FileSearch<'w> {
     }
 }
 
-const OPTIONS: glob::MatchOptions = glob::MatchOptions {
+const GLOB_OPTIONS: glob::MatchOptions = glob::MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: true,
 };
 
-fn matches_pattern(place: &WalkPath, pattern: &glob::Pattern, folder: &Path) -> bool {
-    pattern.matches_path_with(&folder.join(&place.shown_path), OPTIONS)
+fn matches_pattern(place: &SearchPath, pattern: &glob::Pattern, folder: &Path) -> bool {
+    pattern.matches_path_with(&folder.join(&place.shown_path), GLOB_OPTIONS)
 }
 
-fn is_wanted(place: &WalkPath, wanted: &WantedFiles, folder: &Path) -> bool {
+fn is_wanted(place: &SearchPath, wanted: &WantedFiles, folder: &Path) -> bool {
     match wanted {
         WantedFiles::Yaml => is_yaml(&place.shown_path),
         WantedFiles::Matching(pattern, _) => matches_pattern(place, pattern, folder),
@@ -390,7 +400,12 @@ fn is_wanted(place: &WalkPath, wanted: &WantedFiles, folder: &Path) -> bool {
 }
 
 /// Returns the kind of files to search for in a folder, and which part of the pattern their names match.
-fn wanted_below(place: &WalkPath, wanted: &WantedFiles, depth: usize, folder: &Path) -> Option<(WantedFiles, usize)> {
+fn wanted_in_subfolder(
+    place: &SearchPath,
+    wanted: &WantedFiles,
+    depth: usize,
+    folder: &Path,
+) -> Option<(WantedFiles, usize)> {
     match wanted {
         WantedFiles::Yaml => Some((WantedFiles::Yaml, 1)),
         WantedFiles::Matching(pattern, _) if matches_pattern(place, pattern, folder) => Some((WantedFiles::Yaml, 1)),

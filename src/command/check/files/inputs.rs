@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use ignore::gitignore::Gitignore;
 
-use super::exclusions::{GlobalRules, load_user_patterns, parse_patterns, pattern_base};
-use super::folders::{FileSearch, FoundFile, FoundKind, PathTotals, WantedFiles};
+use super::exclusions::{GlobalSearchRules, load_global_git_excludes, parse_patterns, split_pattern_base};
+use super::folders::{ArgumentSearchTotals, FileSearch, FoundPath, FoundPathKind, WantedFiles};
 use crate::command::check::ValidateArgs;
 use crate::command::check::settings::ValidateConfigCache;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::source::SourceText;
 use ensemble_project::ProjectError;
-use ensemble_project::project::{read_source, read_stream};
+use ensemble_project::project::{read_source, read_text_stream};
 
 /// An input: a file that is read later, or a text that was already read.
 pub(crate) enum ValidateInput {
@@ -79,18 +79,18 @@ pub(crate) fn collect_inputs(
         &args.paths
     };
     let mut walk = FileSearch::new(project, settings, build_global_rules(args, surroundings)?);
-    let mut path_arguments: Vec<PathArgument<'_>> = Vec::new();
+    let mut path_arguments: Vec<PathArgumentKind<'_>> = Vec::new();
     let mut stdin = None;
     for path in paths {
-        walk.start_group();
+        walk.start_argument();
         path_arguments.push(match path.as_str() {
-            "-" if stdin.is_some() => PathArgument::Nothing,
+            "-" if stdin.is_some() => PathArgumentKind::Nothing,
             "-" => {
                 let text: Arc<str> = read_stdin()?.into();
                 stdin = Some((path_arguments.len(), SourceText::new("<stdin>", text)));
-                PathArgument::Nothing
+                PathArgumentKind::Nothing
             }
-            path => add_path_argument(path, args.force_exclude, &mut walk, surroundings)?,
+            path => search_path_argument(path, args.force_exclude, &mut walk, surroundings)?,
         });
     }
     let (found, met) = walk.finish_search();
@@ -101,17 +101,17 @@ pub(crate) fn collect_inputs(
         }
     }
     Ok(ValidateInputs {
-        list: order_inputs(found, stdin),
+        list: merge_stdin_into_order(found, stdin),
         excluded_count: met.iter().map(|met| met.excluded).sum(),
         skipped: met.into_iter().flat_map(|met| met.skipped).collect(),
     })
 }
 
-fn order_inputs(found: Vec<FoundFile>, stdin: Option<(usize, SourceText)>) -> Vec<ValidateInput> {
-    let input = |found: FoundFile| match found.kind {
-        FoundKind::Given => ValidateInput::File(found.shown_path),
-        FoundKind::Found => ValidateInput::Found(found.shown_path),
-        FoundKind::Unreadable(reason) => ValidateInput::Unreadable(found.shown_path, reason),
+fn merge_stdin_into_order(found: Vec<FoundPath>, stdin: Option<(usize, SourceText)>) -> Vec<ValidateInput> {
+    let input = |found: FoundPath| match found.kind {
+        FoundPathKind::Given => ValidateInput::File(found.shown_path),
+        FoundPathKind::Found => ValidateInput::Found(found.shown_path),
+        FoundPathKind::Unreadable(reason) => ValidateInput::Unreadable(found.shown_path, reason),
     };
     let Some((group, source)) = stdin else {
         return found.into_iter().map(input).collect();
@@ -122,7 +122,7 @@ fn order_inputs(found: Vec<FoundFile>, stdin: Option<(usize, SourceText)>) -> Ve
     list
 }
 
-fn build_global_rules(args: &ValidateArgs, surroundings: &CliEnvironment) -> Result<GlobalRules, CliError> {
+fn build_global_rules(args: &ValidateArgs, surroundings: &CliEnvironment) -> Result<GlobalSearchRules, CliError> {
     let folder = &surroundings.project.folder;
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let patterns = args.exclude.iter().map(String::as_str).enumerate();
@@ -133,26 +133,26 @@ fn build_global_rules(args: &ValidateArgs, surroundings: &CliEnvironment) -> Res
             "--exclude {pattern} is not a valid pattern: {reason}"
         )));
     }
-    Ok(GlobalRules {
+    Ok(GlobalSearchRules {
         exclude,
         user_ignored: if args.no_ignore {
             Gitignore::empty()
         } else {
-            load_user_patterns()
+            load_global_git_excludes()
         },
         with_ignore_files: !args.no_ignore,
     })
 }
 
 /// The arguments that name files.
-enum PathArgument<'g> {
+enum PathArgumentKind<'g> {
     Folder(&'g str),
     Pattern(&'g str),
     /// A file, standard input, or something that is left out.
     Nothing,
 }
 
-impl PathArgument<'_> {
+impl PathArgumentKind<'_> {
     fn no_files_message(&self) -> Option<String> {
         match self {
             Self::Folder(folder) => Some(format!("{folder} contains no .yaml or .yml file")),
@@ -161,7 +161,7 @@ impl PathArgument<'_> {
         }
     }
 
-    fn no_files_help(&self, met: &PathTotals) -> String {
+    fn no_files_help(&self, met: &ArgumentSearchTotals) -> String {
         let skipped_totals = [
             (
                 met.excluded,
@@ -175,7 +175,7 @@ impl PathArgument<'_> {
         let skipped_texts: Vec<String> = skipped_totals
             .into_iter()
             .filter(|(number, _)| *number > 0)
-            .map(|(number, how)| format!("{} {how}", files_or_folders(number)))
+            .map(|(number, how)| format!("{} {how}", format_skipped_count(number)))
             .collect();
         match (skipped_texts.as_slice(), self) {
             ([], Self::Pattern(_)) => {
@@ -188,49 +188,49 @@ impl PathArgument<'_> {
 }
 
 /// `1 file or folder is`, `2 files or folders are`
-fn files_or_folders(number: usize) -> String {
+fn format_skipped_count(number: usize) -> String {
     match number {
         1 => "1 file or folder is".to_owned(),
         number => format!("{number} files or folders are"),
     }
 }
 
-fn add_path_argument<'g>(
+fn search_path_argument<'g>(
     given: &'g str,
     forces: bool,
     walk: &mut FileSearch<'_>,
     surroundings: &CliEnvironment,
-) -> Result<PathArgument<'g>, CliError> {
+) -> Result<PathArgumentKind<'g>, CliError> {
     let path = PathBuf::from(given);
     let absolute = surroundings.project.folder.join(&path);
     if absolute.is_dir() {
-        if forces && walk.is_skipped(&path) {
-            return Ok(PathArgument::Nothing);
+        if forces && walk.is_skipped_by_rules(&path) {
+            return Ok(PathArgumentKind::Nothing);
         }
         walk.search_folder(&path, WantedFiles::Yaml);
-        return Ok(PathArgument::Folder(given));
+        return Ok(PathArgumentKind::Folder(given));
     }
     if !absolute.is_file() && given.contains(['*', '?', '[']) {
-        add_matching_files(given, walk, surroundings)?;
-        return Ok(PathArgument::Pattern(given));
+        search_pattern(given, walk, surroundings)?;
+        return Ok(PathArgumentKind::Pattern(given));
     }
     let file = match absolute.is_file() {
         true => path,
         false => surroundings.project.resolve_ensemble_file(given)?,
     };
-    if !(forces && walk.is_skipped(&file)) {
-        walk.add_file(&file);
+    if !(forces && walk.is_skipped_by_rules(&file)) {
+        walk.add_argument_file(&file);
     }
-    Ok(PathArgument::Nothing)
+    Ok(PathArgumentKind::Nothing)
 }
 
 /// Searches the files that match a pattern. A matching folder is searched.
-fn add_matching_files(pattern: &str, walk: &mut FileSearch<'_>, surroundings: &CliEnvironment) -> Result<(), CliError> {
+fn search_pattern(pattern: &str, walk: &mut FileSearch<'_>, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let plain = Path::new(pattern)
         .components()
         .filter(|part| *part != Component::CurDir);
     let plain: PathBuf = plain.collect();
-    let (base, depth) = pattern_base(&plain);
+    let (base, depth) = split_pattern_base(&plain);
     // Characters of the folder's own name that are special in a pattern are escaped.
     let folder = glob::Pattern::escape(&surroundings.project.folder.display().to_string());
     let absolute_pattern = Path::new(&folder).join(&plain);
@@ -245,5 +245,5 @@ fn add_matching_files(pattern: &str, walk: &mut FileSearch<'_>, surroundings: &C
 
 /// Reads standard input as text.
 pub(crate) fn read_stdin() -> Result<String, CliError> {
-    Ok(read_stream(std::io::stdin().lock(), "standard input")?)
+    Ok(read_text_stream(std::io::stdin().lock(), "standard input")?)
 }

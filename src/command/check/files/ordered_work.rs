@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// The largest distance between a worker and the results that have been passed on.
-const AHEAD: usize = 256;
+const MAX_PENDING_RESULTS: usize = 256;
 
 /// The number of the next piece of work, and the number of results that have been passed on.
 #[derive(Default)]
@@ -19,7 +19,7 @@ struct WorkProgress {
 /// this thread.
 ///
 /// Each thread has its own state, which `state` creates.
-pub(crate) fn run_in_order<S, T: Send>(
+pub(crate) fn run_parallel_in_order<S, T: Send>(
     count: usize,
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, usize) -> T + Sync,
@@ -35,7 +35,7 @@ pub(crate) fn run_in_order<S, T: Send>(
     let moved = Condvar::new();
     let claim = || {
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        while progress.next < count && progress.next >= progress.done + AHEAD {
+        while progress.next < count && progress.next >= progress.done + MAX_PENDING_RESULTS {
             progress = moved.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
         let at = progress.next;
@@ -93,7 +93,7 @@ impl Drop for StopOnPanicGuard<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::run_in_order;
+    use super::run_parallel_in_order;
 
     #[test]
     fn results_come_in_order_and_once() {
@@ -105,7 +105,7 @@ mod tests {
                 (0..(at % 7) * 1000).for_each(|step| assert!(std::hint::black_box(step) < 6000));
                 at
             };
-            run_in_order(count, || 0, work, |at| seen.push(at));
+            run_parallel_in_order(count, || 0, work, |at| seen.push(at));
             assert_eq!(seen, (0..count).collect::<Vec<_>>());
         }
     }

@@ -6,10 +6,10 @@ use ensemble_cases::suite::CheckedSuite;
 use ensemble_explore::{Exploration, ExplorationBudget, explore_plan};
 
 /// The number of states that are explored for `--coverage`.
-const MAX_STATES: u64 = 20_000;
+const MAX_EXPLORED_STATES: u64 = 20_000;
 
 /// A case that was tried.
-pub(crate) struct CaseRun {
+pub(crate) struct FinishedCaseRun {
     /// Which case of the file it is.
     pub(crate) at: usize,
     pub(crate) result: CaseResult,
@@ -19,6 +19,9 @@ pub(crate) struct CaseRun {
 }
 
 /// Explores the conversations of the ensemble.
-pub(crate) fn explore_ensemble(sound: CheckedSuite<'_>) -> Exploration {
-    explore_plan(&sound.ensemble.plan, ExplorationBudget::with_max_states(MAX_STATES))
+pub(crate) fn explore_for_coverage(sound: CheckedSuite<'_>) -> Exploration {
+    explore_plan(
+        &sound.ensemble.plan,
+        ExplorationBudget::with_max_states(MAX_EXPLORED_STATES),
+    )
 }

@@ -15,27 +15,27 @@ use ensemble_project::prepare::ensemble_folder;
 use ensemble_scripts::regular_files::read_text;
 
 /// The largest file in which names of other files are looked for.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_SEARCHED_BYTES: u64 = 1 << 20;
 /// The highest number of files that are looked at for a test file.
-const MOST_FILES: usize = 2_000;
+const MAX_DEPENDENCIES: usize = 2_000;
 
 /// When a file was changed, how long it is, and which file it is.
-type Stamp = (Option<SystemTime>, u64, u64);
+type WatchedFileStamp = (Option<SystemTime>, u64, u64);
 
 /// The files of a test file, as they were.
 #[derive(Debug)]
-pub(crate) struct WatchedFiles {
-    stamps: BTreeMap<PathBuf, Option<Stamp>>,
+pub(crate) struct TestDependencies {
+    stamps: BTreeMap<PathBuf, Option<WatchedFileStamp>>,
 }
 
-impl WatchedFiles {
+impl TestDependencies {
     /// Returns the files as they are now.
     pub(crate) fn load(test_file: &Path, surroundings: &CliEnvironment) -> Self {
         let files = find_dependencies(test_file, surroundings);
         Self {
             stamps: files
                 .into_iter()
-                .map(|file| (file.clone(), file_stamp(&file)))
+                .map(|file| (file.clone(), read_file_stamp(&file)))
                 .collect(),
         }
     }
@@ -43,7 +43,7 @@ impl WatchedFiles {
     /// Returns the first file that is not as it was.
     pub(crate) fn find_changed(&self) -> Option<&Path> {
         let mut stamps = self.stamps.iter();
-        let changed = stamps.find(|(file, was)| file_stamp(file) != **was);
+        let changed = stamps.find(|(file, was)| read_file_stamp(file) != **was);
         changed.map(|(file, _)| file.as_path())
     }
 
@@ -57,7 +57,7 @@ impl WatchedFiles {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the files of the user are watched here")]
-fn file_stamp(file: &Path) -> Option<Stamp> {
+fn read_file_stamp(file: &Path) -> Option<WatchedFileStamp> {
     let data = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file)?;
     Some((data.modified().ok(), data.len(), inode_number(&data)))
 }
@@ -93,7 +93,7 @@ fn find_dependencies(test_file: &Path, surroundings: &CliEnvironment) -> BTreeSe
         for word in file_name_words(&file) {
             for folder in [&around, &folder, &root, &project.folder] {
                 for candidate in candidate_files(folder, &word) {
-                    if files.len() < MOST_FILES && files.insert(candidate.clone()) {
+                    if files.len() < MAX_DEPENDENCIES && files.insert(candidate.clone()) {
                         ahead.push_back(candidate);
                     }
                 }
@@ -122,7 +122,7 @@ fn candidate_files(folder: &Path, word: &str) -> Vec<PathBuf> {
 
 /// Returns the different words of a text file that could be names of files.
 fn file_name_words(file: &Path) -> BTreeSet<String> {
-    let text = read_text(file, MOST_BYTES).unwrap_or_default();
+    let text = read_text(file, MAX_SEARCHED_BYTES).unwrap_or_default();
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+' | '@' | '~');
     let words = text.split(|c: char| !is_part(c)).map(|word| word.trim_end_matches('.'));
     let is_name =

@@ -30,7 +30,7 @@ pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment)
                 return Err(CliError::from(ProjectError::Unreadable { path, reason }));
             }
             ValidateInput::File(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
-            ValidateInput::File(path) => files.push(find_test_file(path, args.suggest, surroundings)?),
+            ValidateInput::File(path) => files.push(find_test_file_of_ensemble(path, args.suggest, surroundings)?),
         }
     }
     match files.is_empty() {
@@ -43,7 +43,11 @@ pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment)
 }
 
 /// Returns the test file of an ensemble, which is to be made if it may be missing.
-fn find_test_file(path: PathBuf, may_be_missing: bool, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
+fn find_test_file_of_ensemble(
+    path: PathBuf,
+    may_be_missing: bool,
+    surroundings: &CliEnvironment,
+) -> Result<PathBuf, CliError> {
     let candidates = TEST_FILE_ENDINGS.map(|ending| path.with_extension(ending.trim_start_matches('.')));
     let existing_file = candidates
         .iter()

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::command::run::arguments::AnsweringArgs;
-use crate::command::run::batch::rows::{read_bytes, wrong_rows_error};
+use crate::command::run::batch::rows::{read_regular_file, row_errors_to_cli_error};
 use crate::command::run::run_options;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
@@ -17,7 +17,7 @@ use ensemble_runs::PreparedAnswers;
 use ensemble_runs::batch::{RowAnswer, RowPlace, decode_table, parse_answer_table};
 
 /// The answers that the options of a batch give.
-pub(super) struct AnswerOptions {
+pub(super) struct BatchAnswerInputs {
     /// The answers for all rows.
     pub(super) common: PreparedAnswers,
     /// The answers for single rows.
@@ -25,32 +25,32 @@ pub(super) struct AnswerOptions {
 }
 
 /// Loads the answers of the options.
-pub(super) fn load_answers(
+pub(super) fn load_batch_answer_inputs(
     args: &AnsweringArgs,
     label_column: Option<&str>,
     ensemble: &Ensemble,
     surroundings: &CliEnvironment,
-) -> Result<AnswerOptions, CliError> {
-    let mut answers = AnswerOptions {
-        common: run_options::answering_options(&without_file(args), surroundings)?.answers,
+) -> Result<BatchAnswerInputs, CliError> {
+    let mut answers = BatchAnswerInputs {
+        common: run_options::answering_options(&without_answers_file(args), surroundings)?.answers,
         rows: Vec::new(),
     };
     if let Some(file) = &args.answers {
-        answers.add_file(file, label_column, ensemble, surroundings)?;
+        answers.add_answers_file(file, label_column, ensemble, surroundings)?;
     }
     Ok(answers)
 }
 
 /// Returns the options without the file of answers, which can have answers for single rows.
-pub(super) fn without_file(args: &AnsweringArgs) -> AnsweringArgs {
+pub(super) fn without_answers_file(args: &AnsweringArgs) -> AnsweringArgs {
     AnsweringArgs {
         answers: None,
         ..args.clone()
     }
 }
 
-impl AnswerOptions {
-    fn add_file(
+impl BatchAnswerInputs {
+    fn add_answers_file(
         &mut self,
         file: &Path,
         label_column: Option<&str>,
@@ -69,18 +69,18 @@ impl AnswerOptions {
         let kind = file.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
         match kind.to_lowercase().as_str() {
             "csv" => {
-                let text = decode_table(&name, &read_bytes(&path, &name)?)
+                let text = decode_table(&name, &read_regular_file(&path, &name)?)
                     .into_text()
-                    .map_err(wrong_rows_error)?;
-                let rows = parse_answer_table(&name, &text, label_column).map_err(wrong_rows_error)?;
+                    .map_err(row_errors_to_cli_error)?;
+                let rows = parse_answer_table(&name, &text, label_column).map_err(row_errors_to_cli_error)?;
                 self.rows.extend(rows);
                 Ok(())
             }
             "json" => {
-                let text = decode_table(&name, &read_bytes(&path, &name)?)
+                let text = decode_table(&name, &read_regular_file(&path, &name)?)
                     .into_text()
-                    .map_err(wrong_rows_error)?;
-                self.add_json(&name, &text, &is_agent)
+                    .map_err(row_errors_to_cli_error)?;
+                self.add_json_answers(&name, &text, &is_agent)
             }
             _ => {
                 let source = read_source(&path)?;
@@ -98,7 +98,7 @@ impl AnswerOptions {
         }
     }
 
-    fn add_json(&mut self, name: &str, text: &str, is_agent: &dyn Fn(&str) -> bool) -> Result<(), CliError> {
+    fn add_json_answers(&mut self, name: &str, text: &str, is_agent: &dyn Fn(&str) -> bool) -> Result<(), CliError> {
         let refuse = |what: String| {
             let help = r#"write {"ROW": {"AGENT": "answer"}} or {"AGENT": "answer"}"#;
             CliError::usage_error_with_help(format!("{name}: {what}"), help)

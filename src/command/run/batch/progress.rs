@@ -14,10 +14,10 @@ use ensemble_reports::report::format_count;
 use ensemble_runs::batch::{ExhaustedRowPolicy, RowReport, RowStatus};
 
 /// The number of failed rows that are named.
-const MOST_NAMED: usize = 10;
+const MAX_NAMED_FAILURES: usize = 10;
 
 /// Tells of rows that have ended: a bar or lines, and a line for each of the first failures.
-pub(crate) struct BatchProgress<'a> {
+pub(crate) struct BatchProgressDisplay<'a> {
     bar: Option<ProgressBar>,
     surroundings: &'a CliEnvironment,
     is_quiet: bool,
@@ -40,7 +40,7 @@ struct ProgressCounts {
     cost: Option<Cost>,
 }
 
-impl<'a> BatchProgress<'a> {
+impl<'a> BatchProgressDisplay<'a> {
     pub(crate) fn new(
         rows: usize,
         cost_before: Option<Cost>,
@@ -61,7 +61,7 @@ impl<'a> BatchProgress<'a> {
             bar,
             surroundings,
             is_quiet: args.quiet,
-            limits: args.exhausted_rows(),
+            limits: args.exhausted_row_policy(),
             network,
             start: Instant::now(),
             counts: ProgressCounts {
@@ -74,20 +74,20 @@ impl<'a> BatchProgress<'a> {
     }
 
     /// A row has ended.
-    pub(crate) fn add_ended(&mut self, ended: &RowReport<'_>) {
+    pub(crate) fn record_row_end(&mut self, ended: &RowReport<'_>) {
         self.counts.ended += 1;
-        self.print_pace_changes();
+        self.take_and_print_pace_changes();
         self.counts.cost = ended.cost;
         match ended.entry.status(self.limits) {
             RowStatus::Failed | RowStatus::Limited => {
                 self.counts.failed += 1;
-                self.print_failure(ended);
+                self.print_row_failure(ended);
             }
             RowStatus::Waiting => self.counts.waiting += 1,
             RowStatus::Succeeded | RowStatus::Left => {}
         }
         let Some(bar) = &self.bar else { return };
-        let mut message = self.counts.describe_open();
+        let mut message = self.counts.render_failed_and_waiting();
         if let Some(cost) = ended.cost {
             let spent = cost.amount() - self.cost_before.amount();
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -102,8 +102,8 @@ impl<'a> BatchProgress<'a> {
         bar.inc(1);
     }
 
-    fn print_failure(&self, ended: &RowReport<'_>) {
-        if self.is_quiet || self.counts.failed > MOST_NAMED {
+    fn print_row_failure(&self, ended: &RowReport<'_>) {
+        if self.is_quiet || self.counts.failed > MAX_NAMED_FAILURES {
             return;
         }
         let entry = ended.entry;
@@ -114,22 +114,22 @@ impl<'a> BatchProgress<'a> {
             None => entry.outcome.to_string(),
         };
         let mut line = format!("row {} ({}): {cause}\n", ended.number, ended.place);
-        if self.counts.failed == MOST_NAMED {
+        if self.counts.failed == MAX_NAMED_FAILURES {
             line.push_str("the results list further failures\n");
         }
-        self.print_line(&line);
+        self.print_above_bar(&line);
     }
 
     /// Prints the slowdowns of models that have begun or ended.
-    fn print_pace_changes(&self) {
+    fn take_and_print_pace_changes(&self) {
         for change in self.network.take_pace_changes() {
             if !self.is_quiet {
-                self.print_line(&format!("{change}\n"));
+                self.print_above_bar(&format!("{change}\n"));
             }
         }
     }
 
-    fn print_line(&self, line: &str) {
+    fn print_above_bar(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| self.surroundings.print_err(line)),
             None => self.surroundings.print_err(line),
@@ -137,19 +137,19 @@ impl<'a> BatchProgress<'a> {
     }
 
     /// Prints a line with the time and the counts, unless there is a bar.
-    pub(crate) fn print_log_line(&self) {
+    pub(crate) fn print_log_line_without_bar(&self) {
         if self.bar.is_some() || self.is_quiet {
             return;
         }
-        self.print_pace_changes();
+        self.take_and_print_pace_changes();
         let now = DateTime::<Local>::from(SystemTime::now()).format("%Y-%m-%d %H:%M:%S");
-        let counts = self.counts.to_words(self.start.elapsed());
+        let counts = self.counts.render_counts(self.start.elapsed());
         self.surroundings.print_err(&format!("{now}  {counts}\n"));
     }
 
     /// No further row ends.
-    pub(crate) fn finish_bar(&self) {
-        self.print_pace_changes();
+    pub(crate) fn clear_bar(&self) {
+        self.take_and_print_pace_changes();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -158,7 +158,7 @@ impl<'a> BatchProgress<'a> {
 
 impl ProgressCounts {
     /// Returns the rows that failed and those that wait.
-    fn describe_open(&self) -> String {
+    fn render_failed_and_waiting(&self) -> String {
         let mut words = String::new();
         for (count, word) in [(self.failed, "failed"), (self.waiting, "waiting")] {
             if count > 0 {
@@ -169,7 +169,7 @@ impl ProgressCounts {
     }
 
     /// Returns all counts, the cost, and the time that the other rows need if they are as fast.
-    fn to_words(&self, elapsed: Duration) -> String {
+    fn render_counts(&self, elapsed: Duration) -> String {
         let mut words = format!(
             "{} of {} rows done · {} failed · {} waiting",
             self.ended, self.rows, self.failed, self.waiting
@@ -213,13 +213,13 @@ mod tests {
             ..ProgressCounts::default()
         };
         assert_eq!(
-            counts.to_words(Duration::from_secs(60)),
+            counts.render_counts(Duration::from_secs(60)),
             "0 of 300 rows done · 0 failed · 0 waiting · remaining time unknown"
         );
         (counts.ended, counts.failed, counts.waiting) = (100, 5, 20);
         counts.cost = Some(Cost::from_amount(1.25));
         assert_eq!(
-            counts.to_words(Duration::from_secs(60)),
+            counts.render_counts(Duration::from_secs(60)),
             "100 of 300 rows done · 5 failed · 20 waiting · cost 1.25 · about 2 minutes left"
         );
     }

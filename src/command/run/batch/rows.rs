@@ -6,10 +6,10 @@ use std::path::Path;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_runs::batch::{ParsedTable, RowError, decode_table, parse_csv, parse_json_lines, table_row_from_file};
-use ensemble_scripts::regular_files::{self, describe_other_type};
+use ensemble_scripts::regular_files::{self, describe_irregular_type};
 
 /// The largest table that is read, in bytes.
-pub(super) const LARGEST_TABLE: u64 = 1 << 30;
+pub(super) const MAX_TABLE_BYTES: u64 = 1 << 30;
 
 /// The number of wrong rows that an error names.
 const MOST_NAMED: usize = 1000;
@@ -26,12 +26,12 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Pa
     let path = surroundings.project.folder.join(data);
     let name = data.display().to_string();
     if path.is_dir() {
-        return load_folder(&path, data);
+        return load_folder_rows(&path, data);
     }
     if let Some(file_type) = path
         .metadata()
         .ok()
-        .and_then(|known| describe_other_type(known.file_type()))
+        .and_then(|known| describe_irregular_type(known.file_type()))
     {
         let help = "use --data - and write JSON Lines to standard input, or write the rows into a file";
         return Err(CliError::usage_error_with_help(
@@ -51,7 +51,7 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Pa
             return Err(CliError::usage_error_with_help(message, help));
         }
     };
-    Ok(parse_table(&name, &read_bytes(&path, &name)?, parse))
+    Ok(parse_table(&name, &read_regular_file(&path, &name)?, parse))
 }
 
 /// Parses a table with this name and text.
@@ -63,7 +63,7 @@ fn parse_table(name: &str, bytes: &[u8], parse: ParseTable) -> ParsedTable {
 }
 
 /// Returns a row for each file of the folder, in the order of their names. Hidden files and folders are left out.
-fn load_folder(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
+fn load_folder_rows(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
     let unreadable = |error: std::io::Error| CliError::usage_error(format!("cannot read {}: {error}", data.display()));
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
@@ -77,7 +77,7 @@ fn load_folder(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
     let mut table = ParsedTable::default();
     for (name, path) in names {
         let place = data.join(&name).display().to_string();
-        match decode_table(&place, &read_bytes(&path, &place)?).into_text() {
+        match decode_table(&place, &read_regular_file(&path, &place)?).into_text() {
             Ok(text) => table.rows.push(table_row_from_file(&place, &name, text)),
             Err(errors) => table.errors.extend(errors),
         }
@@ -86,13 +86,13 @@ fn load_folder(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
 }
 
 /// Reads a regular file. A device could have no end.
-pub(crate) fn read_bytes(path: &Path, name: &str) -> Result<Vec<u8>, CliError> {
-    regular_files::read_bytes(path, LARGEST_TABLE)
+pub(crate) fn read_regular_file(path: &Path, name: &str) -> Result<Vec<u8>, CliError> {
+    regular_files::read_bytes_with_limit(path, MAX_TABLE_BYTES)
         .map_err(|error| CliError::usage_error(format!("cannot read {name}: {error}")))
 }
 
 /// Returns the error that names what is wrong with rows.
-pub(crate) fn wrong_rows_error(wrong: Vec<RowError>) -> CliError {
+pub(crate) fn row_errors_to_cli_error(wrong: Vec<RowError>) -> CliError {
     let mut lines: Vec<String> = wrong.iter().take(MOST_NAMED).map(RowError::to_string).collect();
     if wrong.len() > MOST_NAMED {
         lines.push(format!("and {} more", wrong.len() - MOST_NAMED));

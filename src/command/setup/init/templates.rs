@@ -6,7 +6,7 @@ use crate::command::setup::init::StarterTemplate;
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=ensemble.schema.json\n";
 
 /// The word in the place of the name in files that exist only as a template.
-const NAME: &str = "NAME";
+const NAME_PLACEHOLDER: &str = "NAME";
 
 /// The texts of a template.
 struct TemplateTexts {
@@ -23,7 +23,7 @@ struct TemplateTexts {
 macro_rules! starter {
     ($folder:literal, [$($script:literal),*]) => {
         TemplateTexts {
-            name: NAME,
+            name: NAME_PLACEHOLDER,
             ensemble: include_str!(concat!("../starter/", $folder, "/ensemble.yaml")),
             cases: include_str!(concat!("../starter/", $folder, "/test.yaml")),
             scripts: &[$(($script, include_str!(concat!("../starter/", $folder, "/", $script)))),*],
@@ -45,9 +45,9 @@ macro_rules! shipped {
 
 impl TemplateTexts {
     /// Returns a text of the template with another name of the ensemble.
-    fn rename(&self, text: &str, name: &str) -> String {
-        if self.name == NAME {
-            return text.replace(NAME, name);
+    fn with_ensemble_name(&self, text: &str, name: &str) -> String {
+        if self.name == NAME_PLACEHOLDER {
+            return text.replace(NAME_PLACEHOLDER, name);
         }
         let old = self.name;
         text.replace(
@@ -66,7 +66,7 @@ impl StarterTemplate {
     /// Returns the files below the folder of the project with their texts: the ensemble, and then its scripts.
     pub(crate) fn project_files(self, name: &str) -> Vec<(String, String)> {
         let texts = self.texts();
-        let text = format!("{SCHEMA_LINE}{}", texts.rename(texts.ensemble, name));
+        let text = format!("{SCHEMA_LINE}{}", texts.with_ensemble_name(texts.ensemble, name));
         let scripts = texts.scripts.iter();
         let scripts = scripts.map(|(script, text)| (format!("ensembles/{name}/{script}"), (*text).to_owned()));
         std::iter::once((format!("ensembles/{name}.yaml"), text))
@@ -77,7 +77,10 @@ impl StarterTemplate {
     /// Returns the test file with its text.
     pub(crate) fn test_file(self, name: &str) -> (String, String) {
         let texts = self.texts();
-        (format!("ensembles/{name}.test.yaml"), texts.rename(texts.cases, name))
+        (
+            format!("ensembles/{name}.test.yaml"),
+            texts.with_ensemble_name(texts.cases, name),
+        )
     }
 
     fn texts(self) -> TemplateTexts {
@@ -107,7 +110,7 @@ impl StarterTemplate {
     }
 
     /// Returns the command with which a person tries the ensemble.
-    pub(crate) fn first_command(self) -> &'static str {
+    pub(crate) fn first_command_name(self) -> &'static str {
         match self {
             Self::Chat | Self::Assistant => "chat",
             _ => "run",

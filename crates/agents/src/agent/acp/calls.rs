@@ -12,7 +12,7 @@ use super::diff::ShownDiff;
 use super::limits::MAX_CALLS;
 use super::protocol::AcpCallUpdate;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::thread::{ToolCall, ToolEnd};
+use ensemble_core::thread::{ToolCall, ToolCallEnd};
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::AcpToolKind;
 
@@ -268,16 +268,16 @@ impl AcpToolCalls {
         call.is_over = true;
         let duration = call.started_at.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
         let mut end = match (&call.refusal, is_failed) {
-            (Some(refused), _) => ToolEnd::Error(refused.clone()),
-            (None, true) => ToolEnd::Error(match call.texts.join("\n") {
+            (Some(refused), _) => ToolCallEnd::Error(refused.clone()),
+            (None, true) => ToolCallEnd::Error(match call.texts.join("\n") {
                 text if text.trim().is_empty() => "it failed".to_owned(),
                 text => limit_result_text(text, &secrets),
             }),
-            (None, false) => ToolEnd::Result(result_json(call, &secrets)),
+            (None, false) => ToolCallEnd::Result(result_json(call, &secrets)),
         };
         match &mut end {
-            ToolEnd::Error(error) => *error = secrets.redact(error.as_str()).into_owned(),
-            ToolEnd::Result(result) => secrets.redact_value(result),
+            ToolCallEnd::Error(error) => *error = secrets.redact(error.as_str()).into_owned(),
+            ToolCallEnd::Result(result) => secrets.redact_value(result),
         }
         (call.input, call.output) = (None, None);
         (call.texts, call.diffs, call.paths) = (Vec::new(), Vec::new(), Vec::new());
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn a_long_result_contains_no_part_of_a_secret() {
         let secrets = Secrets::default();
-        secrets.add_value("sk-0123456789");
+        secrets.add_secret("sk-0123456789");
         for before in MAX_RESULT_BYTES - 12..MAX_RESULT_BYTES {
             let text = format!("{}sk-0123456789{}", "x".repeat(before), "x".repeat(100));
             let text = limit_result_text(text, &secrets);
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn nothing_of_a_call_contains_a_secret() {
         let secrets = Secrets::default();
-        secrets.add_value("sk-0123456789");
+        secrets.add_secret("sk-0123456789");
         let mut calls = AcpToolCalls::new(secrets, HashSet::new());
         let said = AcpCallUpdate {
             title: Some("sk-0123456789".to_owned()),

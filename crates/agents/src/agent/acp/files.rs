@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use ensemble_language::data::{sha256_of_bytes, sha256_of_text};
-use ensemble_scripts::regular_files::require_regular;
+use ensemble_scripts::regular_files::require_regular_file;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, statat};
 
 /// The largest file that is read or replaced, in bytes.
@@ -89,7 +89,7 @@ pub(super) fn write_unchanged_file(root: &Path, path: &Path, content: &str, befo
     let (folder, name) = open_parent_folder(root, path, true).map_err(failed)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = openat(&folder, name, flags, Mode::from_raw_mode(0o666)).map_err(|error| failed(error.into()))?;
-    let mut file = require_regular_file(opened).map_err(failed)?;
+    let mut file = open_regular_file(opened).map_err(failed)?;
     file.set_len(0).map_err(failed)?;
     file.write_all(content.as_bytes()).map_err(failed)
 }
@@ -174,7 +174,7 @@ fn read_text(root: &Path, path: &Path) -> io::Result<String> {
 fn read_bytes(root: &Path, path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = open_parent_folder(root, path, false)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = require_regular_file(openat(&folder, name, flags, Mode::empty())?)?;
+    let file = open_regular_file(openat(&folder, name, flags, Mode::empty())?)?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
@@ -219,9 +219,9 @@ fn is_same_folder(opened: &OwnedFd, parent: &OwnedFd, name: &str) -> io::Result<
 }
 
 /// Returns the open file if it is a regular file.
-fn require_regular_file(opened: OwnedFd) -> io::Result<File> {
+fn open_regular_file(opened: OwnedFd) -> io::Result<File> {
     let file = File::from(opened);
-    require_regular(&file)?;
+    require_regular_file(&file)?;
     Ok(file)
 }
 

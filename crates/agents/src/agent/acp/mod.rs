@@ -35,11 +35,11 @@ use super::build_error::RunnerBuildError;
 use super::chat::external::complete_round;
 use super::chat::{ClockFn, DialogueErrorKind, ModelTools, RoundParameters};
 use super::chat::{RoundEnd, Thread};
-use super::kinds::llm::{LlmRunner, RoundSpeaker};
+use super::kinds::llm::{LlmAgentRunner, RoundPerformer};
 use super::tools::ToolPermissions;
 use super::{BoxFuture, ExecutionInput};
 use ensemble_core::secrets::Secrets;
-use ensemble_core::thread::LiveOutput;
+use ensemble_core::thread::LiveOutputReceiver;
 use ensemble_language::data::sha256_of_text;
 use ensemble_language::ensemble::{AcpAgent, Agent, LlmSpec};
 use ensemble_process::{ChildEnvironment, ProcessWatchdog, ProgramInvocation};
@@ -107,9 +107,9 @@ pub fn build_external_runner(
     agent: &Agent,
     llm: &LlmSpec,
     external: ExternalAgent,
-    live_output: Arc<dyn LiveOutput>,
-) -> Result<LlmRunner, RunnerBuildError> {
-    LlmRunner::with_speaker(agent, llm, Box::new(external), live_output, |runner| runner)
+    live_output: Arc<dyn LiveOutputReceiver>,
+) -> Result<LlmAgentRunner, RunnerBuildError> {
+    LlmAgentRunner::new_with_speaker(agent, llm, Box::new(external), live_output, |runner| runner)
 }
 
 /// Id of an agent among the external agents of a run.
@@ -175,17 +175,17 @@ impl ExternalPrograms {
     }
 }
 
-impl RoundSpeaker for ExternalAgent {
+impl RoundPerformer for ExternalAgent {
     fn perform_round<'a>(
         &'a self,
         opening: RoundParameters,
         _tools: &'a dyn ModelTools,
-        live_output: &'a dyn LiveOutput,
+        live_output: &'a dyn LiveOutputReceiver,
         execution: &'a ExecutionInput,
     ) -> BoxFuture<'a, RoundEnd> {
         Box::pin(async move {
             let ledger = &execution.ledger;
-            ledger.begin_round(Thread::default(), 0);
+            ledger.start_round(Thread::default(), 0);
             let end = prompt_round::perform_prompt_round(self, &opening, live_output, execution).await;
             let end = end.map_err(|error| self.redact_error(error));
             complete_round(ledger, &end, (self.now)());

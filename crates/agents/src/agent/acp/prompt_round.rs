@@ -23,8 +23,8 @@ use crate::agent::chat::external::{
 use crate::agent::chat::{DialogueErrorKind, RoundParameters, SESSION};
 use crate::agent::chat::{RoundEnd, record_iteration};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::secrets::SecretStream;
-use ensemble_core::thread::{LiveOutput, LiveUpdate, StopReason, Thread, ToolCall};
+use ensemble_core::secrets::RedactingStream;
+use ensemble_core::thread::{LiveOutputReceiver, LiveUpdate, StopReason, Thread, ToolCall};
 use ensemble_language::data::{FailureKind, ModelUsage};
 use ensemble_language::ensemble::{AcpToolKind, PermissionMode};
 use ensemble_models::estimate_tokens;
@@ -38,7 +38,7 @@ const MAX_PROGRAM_NAME_BYTES: usize = 200;
 pub(super) async fn perform_prompt_round(
     external: &ExternalAgent,
     opening: &RoundParameters,
-    live_output: &dyn LiveOutput,
+    live_output: &dyn LiveOutputReceiver,
     execution: &ExecutionInput,
 ) -> RoundEnd {
     let before = match &opening.goes_on {
@@ -83,8 +83,8 @@ pub(super) async fn perform_prompt_round(
         calls: AcpToolCalls::new(external.secrets().clone(), list_used_call_ids(execution)),
         text: String::new(),
         thought: String::new(),
-        text_stream: SecretStream::new(external.secrets().clone()),
-        thought_stream: SecretStream::new(external.secrets().clone()),
+        text_stream: RedactingStream::new(external.secrets().clone()),
+        thought_stream: RedactingStream::new(external.secrets().clone()),
         last_text: String::new(),
         limits: PromptCounters::default(),
         waits_for: Vec::new(),
@@ -115,7 +115,7 @@ fn list_used_call_ids(execution: &ExecutionInput) -> HashSet<String> {
 pub(super) struct PromptRound<'a> {
     pub(super) external: &'a ExternalAgent,
     opening: &'a RoundParameters,
-    live_output: &'a dyn LiveOutput,
+    live_output: &'a dyn LiveOutputReceiver,
     pub(super) execution: &'a ExecutionInput,
     /// The program, until it is handed on.
     pub(super) live: Option<RunningProgram>,
@@ -124,8 +124,8 @@ pub(super) struct PromptRound<'a> {
     text: String,
     thought: String,
     /// The text and the reasoning that arrive, without secrets.
-    text_stream: SecretStream,
-    thought_stream: SecretStream,
+    text_stream: RedactingStream,
+    thought_stream: RedactingStream,
     /// The last text that is not blank.
     last_text: String,
     pub(super) limits: PromptCounters,
@@ -173,7 +173,7 @@ impl<'a> PromptRound<'a> {
     /// Sends the prompt and handles messages of the program until it replies. Returns the result or the error of the reply.
     async fn send_prompt(&mut self, told: &str) -> Result<Result<Value, Value>, PromptFailure> {
         // The ledger counts this request already.
-        let request = self.opening.requests_made + self.execution.ledger.usage().own_requests();
+        let request = self.opening.requests_made + self.execution.ledger.usage_so_far().own_requests();
         let mut deciding = PendingDecisions::new();
         let live = self.live_program()?;
         let prompt = protocol::prompt_params(&live.session, told, request);
@@ -350,7 +350,7 @@ impl<'a> PromptRound<'a> {
     /// Records and shows the start of a call, once.
     pub(super) async fn record_call_start(&mut self, id: &str) {
         if self.calls.mark_started(id) {
-            self.opening.records.record_call_start(id).await;
+            self.opening.records.record_call_start_and_wait(id).await;
             let call = self.calls.open_call_record(id);
             self.live_output
                 .receive_update(&self.opening.source, LiveUpdate::ToolStarted(&call));
@@ -364,7 +364,10 @@ impl<'a> PromptRound<'a> {
             let end = call.end.as_ref().map_or(0, |end| format!("{end:?}").len());
             self.limits.count_record(call.arguments.to_string().len() + end)?;
             set_call_end(&self.execution.ledger, &call);
-            self.opening.records.record_call_end(&call, ModelUsage::default()).await;
+            self.opening
+                .records
+                .record_call_end_and_wait(&call, ModelUsage::default())
+                .await;
             self.live_output
                 .receive_update(&self.opening.source, LiveUpdate::ToolEnded(&call));
         }

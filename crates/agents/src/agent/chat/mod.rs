@@ -94,8 +94,8 @@ pub use typed_reply::{MAX_CORRECTIONS, TypedReply};
 pub use window::{MessageSelector, UnsentIterations, WindowError, WindowInput, WindowOutput};
 
 pub use ensemble_core::thread::{
-    MergeError, MergeOrder, MergeSide, Message, Role, StopReason, TextTokenizer, Thread, ThreadError,
-    ThreadGrowthError, ThreadGrowthErrorKind, ThreadIteration, ThreadStatus, ToolCall, ToolEnd,
+    MergeOrder, MergeSide, Message, MessageRole, SavedThreadError, StopReason, TextTokenizer, Thread,
+    ThreadAppendError, ThreadAppendErrorKind, ThreadIteration, ThreadMergeError, ThreadStatus, ToolCall, ToolCallEnd,
 };
 pub use ensemble_language::data::ModelUsage;
 pub use ensemble_language::ensemble::{ContextWindow, ModelProfile, PreparedReply, WindowStrategy};
@@ -113,9 +113,9 @@ use self::function::DialogueTools;
 use self::stream::DialogueInput;
 use self::trace::DialogueTraces;
 use super::BoxFuture;
-use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::runner::ExecutionRecorder;
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_core::thread::ExecutionRef;
+use ensemble_core::thread::ExecutionAttemptRef;
 use ensemble_language::data::RemainingBudget;
 use ensemble_language::ensemble::{SIMULATED_PROVIDER, SimulatedReplySource};
 use ensemble_models::Model;
@@ -285,7 +285,7 @@ impl Dialogue {
         DialogueStream::new(
             self,
             thread,
-            DialogueInput::Message(Message::new(Role::User, text)),
+            DialogueInput::Message(Message::new(MessageRole::User, text)),
             self.max_iterations,
         )
     }
@@ -322,7 +322,7 @@ impl Dialogue {
         DialogueStream::new(
             self,
             thread,
-            DialogueInput::Message(Message::new(Role::User, text)),
+            DialogueInput::Message(Message::new(MessageRole::User, text)),
             max_requests,
         )
         .await
@@ -356,7 +356,7 @@ impl Dialogue {
             thread: Arc::new(thread),
             text,
             systems: self.system_messages(),
-            source: ExecutionRef {
+            source: ExecutionAttemptRef {
                 run: "".into(),
                 agent: "assistant".into(),
                 execution: 1,
@@ -366,7 +366,7 @@ impl Dialogue {
             remaining: RemainingBudget::default(),
             output_schema: None,
             remembered_text: None,
-            records: ExecutionRecords::default(),
+            records: ExecutionRecorder::default(),
             options: Some(self.options_to_json()),
             goes_on: None,
             clock: Stopwatch::default(),

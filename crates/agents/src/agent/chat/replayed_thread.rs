@@ -7,7 +7,7 @@ use super::stream::DialogueInput;
 use super::tools::ReplyCalls;
 use super::{Dialogue, DialogueError, DialogueErrorKind, DialogueStream, ModelTools};
 use ensemble_core::runner::AttemptLedger;
-use ensemble_core::thread::{Message, NoLiveOutput, REJECTED, Role, Thread, ThreadIteration, ToolCall};
+use ensemble_core::thread::{IgnoredLiveOutput, Message, MessageRole, REJECTED_KEY, Thread, ThreadIteration, ToolCall};
 use ensemble_language::data::ModelUsage;
 use ensemble_models::ToolSpec;
 
@@ -105,7 +105,11 @@ impl Dialogue {
         }
         for (at, iteration) in rest.iter().enumerate() {
             if opens_round(thread.iterations(), kept + at) {
-                for message in iteration.messages.iter().filter(|message| message.role == Role::User) {
+                for message in iteration
+                    .messages
+                    .iter()
+                    .filter(|message| message.role == MessageRole::User)
+                {
                     self.finish_round(DialogueInput::Message(message.clone()), &mut state)
                         .await?;
                 }
@@ -166,13 +170,13 @@ impl Dialogue {
             tools: &self.tools,
             specs,
             source: &request.source,
-            live_output: &NoLiveOutput,
+            live_output: &IgnoredLiveOutput,
             records: &request.records,
             ledger: &ledger,
         };
         let ended = calling.perform_and_record_calls(open.clone()).await;
         self.trace_ended_calls(&ended, &ledger);
-        state.usage = state.usage + ledger.usage();
+        state.usage = state.usage + ledger.usage_so_far();
         state.warnings.extend(ledger.take_warnings());
         let has_same_end =
             |(before, now): (&ToolCall, &ToolCall)| (&before.end, &before.attachments) == (&now.end, &now.attachments);
@@ -186,7 +190,10 @@ impl Dialogue {
             }
         }
         let with_ends = add_call_ends(Thread::from_iterations(vec![reopened]), ended);
-        let changed = with_ends.complete_iteration((self.now)()).into_iterations().pop();
+        let changed = with_ends
+            .complete_current_iteration((self.now)())
+            .into_iterations()
+            .pop();
         (changed.unwrap_or_default(), true)
     }
 
@@ -224,10 +231,10 @@ impl ReplayState {
 
 /// Returns whether the iteration starts with a user message that is not a correction request.
 fn opens_round(iterations: &[ThreadIteration], at: usize) -> bool {
-    let is_rejected = |iteration: &ThreadIteration| iteration.metadata.contains_key(REJECTED);
+    let is_rejected = |iteration: &ThreadIteration| iteration.metadata.contains_key(REJECTED_KEY);
     let is_correction = at > 0 && is_rejected(&iterations[at - 1]);
     let messages = &iterations[at].messages;
-    !is_correction && messages.iter().any(|message| message.role == Role::User)
+    !is_correction && messages.iter().any(|message| message.role == MessageRole::User)
 }
 
 /// Copies the call without its end.
@@ -254,7 +261,7 @@ fn find_first_change(recorded: &Thread, replayed: &Thread) -> Option<u32> {
 
 /// Returns whether both iterations have equal messages and equal calls, apart from ids and times.
 fn has_same_content(one: &ThreadIteration, other: &ThreadIteration) -> bool {
-    let texts = |iteration: &ThreadIteration| -> Vec<(Role, String)> {
+    let texts = |iteration: &ThreadIteration| -> Vec<(MessageRole, String)> {
         let messages = iteration.messages.iter();
         let text = |message: &Message| (message.role, message.content.clone());
         messages.map(text).collect()

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use crate::agent::window::tokens::TokenCounter;
 use ensemble_core::thread::Message;
-use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
+use ensemble_core::thread::window::{
+    ThreadSize, TrimInput, TrimRules, TurnRetention, WindowLimits, select_messages_to_send,
+};
 use ensemble_models::{ModelErrorKind, ModelQueryResult, ToolSpec, estimate_tokens};
 
 /// Messages of a request without the dropped ones, with a note about the dropped ones.
@@ -44,12 +46,12 @@ pub(crate) fn drop_oldest_to_fit(
         },
         keeps_system: true,
         min_recent_turns,
-        keep: RetentionPolicy::Latest,
+        keep: TurnRetention::Latest,
         in_place: ThreadSize::default(),
     };
     let tokens = TokenCounter::default().count_each_message(messages);
     let full_thread = trimmable_thread(messages, &tokens, task);
-    let left_out = trim_thread(&rules, &full_thread).dropped;
+    let left_out = select_messages_to_send(&rules, &full_thread).dropped;
     (!left_out.is_empty()).then(|| drop_messages(&full_thread, &left_out, before))
 }
 
@@ -71,7 +73,7 @@ pub(crate) fn drop_older_half_if_too_long(
         .filter(|error| error.kind == ModelErrorKind::ContextTooLong)?;
     let tokens = TokenCounter::default().count_each_message(messages);
     let full_thread = trimmable_thread(messages, &tokens, task);
-    let left_out = full_thread.list_older_half(min_recent_turns);
+    let left_out = full_thread.list_older_half_of_droppable(min_recent_turns);
     if left_out.is_empty() {
         let stays = "the instructions, the task and the latest messages are always sent";
         error.message = format!("{error}; nothing can be left out of the request: {stays}");
@@ -82,9 +84,9 @@ pub(crate) fn drop_older_half_if_too_long(
 }
 
 /// Wraps the messages and their token counts for trimming. The task and later messages stay.
-fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option<&Message>) -> ThreadToTrim<'a> {
+fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option<&Message>) -> TrimInput<'a> {
     let is_task = |message: &Message| Some(message) == task;
-    ThreadToTrim {
+    TrimInput {
         system: None,
         messages,
         tokens,
@@ -93,7 +95,7 @@ fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option
 }
 
 /// Removes the messages at these sorted indexes, and creates the note.
-fn drop_messages(whole: &ThreadToTrim<'_>, left_out: &[usize], before: Option<&Value>) -> ShortenedRequest {
+fn drop_messages(whole: &TrimInput<'_>, left_out: &[usize], before: Option<&Value>) -> ShortenedRequest {
     let is_sent = |at: &usize| left_out.binary_search(at).is_err();
     let sent_indexes = (0..whole.messages.len()).filter(is_sent);
     ShortenedRequest {

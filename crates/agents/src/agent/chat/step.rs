@@ -8,8 +8,8 @@ use super::tools::ReplyCalls;
 use super::{Dialogue, DialogueError, DialogueErrorKind, ModelTools, RoundResult};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
-    Message, NoLiveOutput, OPTIONS, Role, SYSTEM_PROMPT, StopReason, Thread, ThreadIteration, ToolCall, ToolEnd,
-    UNKNOWN_FATE,
+    INTERRUPTED_CALL_ERROR, IgnoredLiveOutput, Message, MessageRole, REQUEST_OPTIONS_KEY, SYSTEM_PROMPT_KEY,
+    StopReason, Thread, ThreadIteration, ToolCall, ToolCallEnd,
 };
 use ensemble_language::data::ModelUsage;
 
@@ -69,7 +69,7 @@ fn replace_calls(iteration: &mut ThreadIteration, mut calls: Vec<ToolCall>) {
     for call in &mut iteration.tool_calls {
         match calls.iter().position(|changed| changed.id == call.id) {
             Some(at) => *call = calls.remove(at),
-            None if call.end.is_none() => call.end = Some(ToolEnd::Error(CALL_NOT_MADE.to_owned())),
+            None if call.end.is_none() => call.end = Some(ToolCallEnd::Error(CALL_NOT_MADE.to_owned())),
             None => {}
         }
     }
@@ -87,15 +87,15 @@ enum NextStepAction {
 impl Dialogue {
     /// Appends the user message `text` to the thread, for [`Dialogue::step`].
     pub fn with_user_message(&self, thread: Thread, text: impl Into<String>) -> Thread {
-        let messages = vec![Message::new(Role::User, text)];
+        let messages = vec![Message::new(MessageRole::User, text)];
         let thread = thread
-            .close_open_calls(UNKNOWN_FATE)
-            .open_iteration(messages, (self.now)());
+            .fail_open_calls(INTERRUPTED_CALL_ERROR)
+            .start_iteration(messages, (self.now)());
         let thread = match self.system_messages().into_iter().next().flatten() {
-            Some(system) => thread.add_metadata(SYSTEM_PROMPT, system),
+            Some(system) => thread.set_metadata(SYSTEM_PROMPT_KEY, system),
             None => thread,
         };
-        thread.add_metadata(OPTIONS, self.options_to_json())
+        thread.set_metadata(REQUEST_OPTIONS_KEY, self.options_to_json())
     }
 
     /// Performs one step: one request, or all open calls of the last reply in parallel. Does nothing if the thread has its final reply.
@@ -158,14 +158,14 @@ impl Dialogue {
         let open = iterations.pop_if(|last| last.tool_calls.is_empty() && last.completed_at.is_none());
         let exchange = match open {
             Some(open) => Thread::from_iterations(vec![open]),
-            None => Thread::default().open_iteration(Vec::new(), (self.now)()),
+            None => Thread::default().start_iteration(Vec::new(), (self.now)()),
         };
-        let earlier = Thread::from_iterations(iterations).complete_iteration((self.now)());
+        let earlier = Thread::from_iterations(iterations).complete_current_iteration((self.now)());
         let ledger = AttemptLedger::default();
-        ledger.begin_round(exchange, 0);
+        ledger.start_round(exchange, 0);
         let opening = self.default_round_parameters(earlier.clone(), String::new(), 1);
         let replied = self
-            .request_traced_reply(&opening, &self.tools, &NoLiveOutput, &ledger)
+            .request_traced_reply(&opening, &self.tools, &IgnoredLiveOutput, &ledger)
             .await;
         if !matches!(&replied, Ok((_, reply)) if !reply.tool_calls.is_empty()) {
             let reason = match &replied {
@@ -174,8 +174,8 @@ impl Dialogue {
             };
             complete_iteration(&ledger, (self.now)(), reason);
         }
-        let (usage, warnings) = (ledger.usage(), ledger.take_warnings());
-        let thread = append_exchange(earlier, ledger.close_round().into_iterations(), usage);
+        let (usage, warnings) = (ledger.usage_so_far(), ledger.take_warnings());
+        let thread = append_exchange(earlier, ledger.end_round().into_iterations(), usage);
         match replied {
             Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(DialogueStepResult::Done(RoundResult {
                 text: reply.text,
@@ -191,7 +191,7 @@ impl Dialogue {
                 thread,
             })),
             Err(cause) => Err(DialogueError {
-                thread: thread.close_open_calls(cause.open_call_error()),
+                thread: thread.fail_open_calls(cause.open_call_error()),
                 cause,
                 usage: Box::new(usage),
                 warnings,
@@ -211,17 +211,17 @@ impl Dialogue {
             tools: &self.tools,
             specs: &specs,
             source: &opening.source,
-            live_output: &NoLiveOutput,
+            live_output: &IgnoredLiveOutput,
             records: &opening.records,
             ledger: &ledger,
         };
         let call_ends = calling.perform_and_record_calls(calls).await;
         self.trace_ended_calls(&call_ends, &ledger);
-        let thread = add_call_ends(thread, call_ends).complete_iteration((self.now)());
+        let thread = add_call_ends(thread, call_ends).complete_current_iteration((self.now)());
         let last = thread.iterations().last();
         Ok(DialogueStepResult::AskModel(PendingToolCalls {
             calls: last.map(|last| last.tool_calls.clone()).unwrap_or_default(),
-            usage: ledger.usage(),
+            usage: ledger.usage_so_far(),
             warnings: ledger.take_warnings(),
             thread,
         }))
@@ -236,7 +236,7 @@ fn find_next_action(thread: &Thread) -> Option<NextStepAction> {
         return Some(NextStepAction::Calls(open));
     }
     match last.messages.last() {
-        Some(last) if thread.is_ended() => Some(NextStepAction::Nothing(last.content.clone())),
+        Some(last) if thread.has_final_reply() => Some(NextStepAction::Nothing(last.content.clone())),
         _ => Some(NextStepAction::Request),
     }
 }

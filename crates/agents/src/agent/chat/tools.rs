@@ -10,8 +10,10 @@ use serde_json::Value;
 use crate::agent::BoxFuture;
 use crate::agent::output::schema::OutputSchema;
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
+use ensemble_core::runner::{AttemptLedger, ExecutionRecorder};
+use ensemble_core::thread::{
+    ExecutionAttemptRef, INTERRUPTED_CALL_ERROR, LiveOutputReceiver, LiveUpdate, ToolCall, ToolCallEnd,
+};
 use ensemble_language::data::ModelUsage;
 use ensemble_models::ToolSpec;
 
@@ -86,9 +88,9 @@ pub(crate) struct ReplyCalls<'a> {
     pub(crate) tools: &'a dyn ModelTools,
     pub(crate) specs: &'a [ToolSpec],
     /// The execution that makes the calls.
-    pub(crate) source: &'a ExecutionRef,
-    pub(crate) live_output: &'a dyn LiveOutput,
-    pub(crate) records: &'a ExecutionRecords,
+    pub(crate) source: &'a ExecutionAttemptRef,
+    pub(crate) live_output: &'a dyn LiveOutputReceiver,
+    pub(crate) records: &'a ExecutionRecorder,
     /// Gets the usage of each call when it ends, and warnings for the user.
     pub(crate) ledger: &'a AttemptLedger,
 }
@@ -113,7 +115,7 @@ impl ReplyCalls<'_> {
         let mut finished_call = match error {
             // The model's token limit has cut it off.
             _ if call.end.is_some() => call,
-            Some(error) => call.with_end(ToolEnd::Error(error), 0.0),
+            Some(error) => call.with_end(ToolCallEnd::Error(error), 0.0),
             None => self.tools.call_tool(call).await,
         };
         if finished_call.end.is_none() {
@@ -123,7 +125,7 @@ impl ReplyCalls<'_> {
         finished_call.duration = started_at.elapsed().as_secs_f64();
         let usage = self.tools.take_usage();
         self.ledger.add_recorded_usage(usage);
-        self.records.record_call_end(&finished_call, usage).await;
+        self.records.record_call_end_and_wait(&finished_call, usage).await;
         self.live_output
             .receive_update(self.source, LiveUpdate::ToolEnded(&finished_call));
         finished_call
@@ -135,12 +137,12 @@ impl ReplyCalls<'_> {
         if !before.started_calls.contains(call.id.as_str()) || self.tools.may_repeat(call) {
             return None;
         }
-        self.ledger.warn_once(format!(
+        self.ledger.add_warning_once(format!(
             "the interrupted call of `{}` was not repeated; the model was informed that the call might have taken effect \
              (set `repeatable: true` at the tool to repeat such calls)",
             call.name
         ));
-        Some(UNKNOWN_FATE.to_owned())
+        Some(INTERRUPTED_CALL_ERROR.to_owned())
     }
 }
 

@@ -26,10 +26,10 @@ use self::noted_reads::WarnedReads;
 use self::part::{LatestAttempt, PartAttempts, PartOutcome};
 use super::build_error::RunnerBuildError;
 use super::kinds::input::AnswerQueue;
-use super::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_core::conversation::{ExecutionEnd, PartEnded};
+use super::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::conversation::{ExecutionEnd, PartAttemptEnded};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{ExecutionPart, PartsInput, turn_timeout_failure};
+use ensemble_core::runner::{ExecutionPart, PartedExecutionInput, turn_timeout_failure};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
 use ensemble_language::ensemble::{Agent, AgentKind, ForEachSpec, PartFailureMode, RequiredPartCount, RetryPolicy};
 
@@ -80,11 +80,11 @@ impl ForEachRunner {
 }
 
 impl Runner for ForEachRunner {
-    fn execute_attempt(&self, mut execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, mut execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             let Some(parts) = execution.parts.take() else {
                 let error = "an agent with `for_each` runs only in a conversation";
-                return AttemptOutcome::from_failure(FailureKind::Unavailable, error);
+                return AttemptEnd::from_failure(FailureKind::Unavailable, error);
             };
             let mut notes = Vec::new();
             let list = self.list.build_parts(&parts.facts, &mut notes);
@@ -125,7 +125,7 @@ type PartFutures<'a> = FuturesUnordered<Abortable<BoxFuture<'a, (usize, PartOutc
 struct PartsExecution<'a> {
     runner: &'a ForEachRunner,
     execution: &'a ExecutionInput,
-    from_run: &'a PartsInput,
+    from_run: &'a PartedExecutionInput,
     list: Vec<Arc<ExecutionPart>>,
     results: Vec<ForEachPartResult>,
     /// The results as the combination sees them.
@@ -148,7 +148,7 @@ impl<'a> PartsExecution<'a> {
     fn new(
         runner: &'a ForEachRunner,
         execution: &'a ExecutionInput,
-        from_run: &'a PartsInput,
+        from_run: &'a PartedExecutionInput,
         list: Vec<Arc<ExecutionPart>>,
     ) -> Self {
         Self {
@@ -168,7 +168,7 @@ impl<'a> PartsExecution<'a> {
     }
 
     /// Performs the parts until the result is certain or the time is up. Returns the outcome of the execution.
-    async fn perform_parts(mut self) -> AttemptOutcome {
+    async fn perform_parts(mut self) -> AttemptEnd {
         self.reuse_ended_parts();
         let mut time_is_up = self.from_run.time_is_up.clone();
         let mut futures = PartFutures::new();
@@ -194,7 +194,7 @@ impl<'a> PartsExecution<'a> {
                             PartOutcome::Waits(requests) => {
                                 waiting.insert(at, requests);
                             }
-                            PartOutcome::Interrupted(cause) => return AttemptOutcome::Interrupted(cause),
+                            PartOutcome::Interrupted(cause) => return AttemptEnd::Interrupted(cause),
                         }
                     }
                 },
@@ -208,7 +208,7 @@ impl<'a> PartsExecution<'a> {
         if waiting.is_empty() || self.is_result_certain() {
             return finished_outcome(self.build_result());
         }
-        AttemptOutcome::NeedsInput(waiting.into_values().flatten().collect())
+        AttemptEnd::NeedsInput(waiting.into_values().flatten().collect())
     }
 
     /// Starts open parts until the limit of parallel parts is reached.
@@ -244,7 +244,11 @@ impl<'a> PartsExecution<'a> {
                 stop,
             });
             let part = &self.list[at];
-            let position = self.execution.origin.with_part(part.key.clone(), part.index).position;
+            let position = self
+                .execution
+                .origin
+                .set_last_part(part.key.clone(), part.index)
+                .position;
             let open_part = self.runner.answers.open_part(position);
             let performed: BoxFuture<'a, _> = Box::pin(async move {
                 let _open_part = open_part;
@@ -259,7 +263,7 @@ impl<'a> PartsExecution<'a> {
         for at in 0..self.list.len() {
             let part = &self.list[at];
             let digest = part::digest_item(part);
-            let is_same = |ended: &&Arc<PartEnded>| ended.key == part.key && ended.item_digest == digest;
+            let is_same = |ended: &&Arc<PartAttemptEnded>| ended.key == part.key && ended.item_digest == digest;
             let before = self.from_run.earlier_parts.ended_parts.iter().rfind(is_same);
             let reusable_part = self.from_run.reusable_parts.get(&part.key).filter(is_same);
             let end = match (before, reusable_part) {
@@ -301,11 +305,11 @@ impl<'a> PartsExecution<'a> {
     fn record_failed_part(&mut self, at: usize, failure: ExecutionFailure, running: Option<&RunningPart>) {
         let stopped = self.execution.ledger.take_stopped_part(&self.list[at].key);
         let stopped_part = stopped.unwrap_or_default();
-        let failure = stopped_part.complete_failure(failure);
+        let failure = stopped_part.with_process_end(failure);
         self.spent = self.spent + stopped_part.usage.unwrap_or_default();
         let attempt_and_seconds = running.and_then(|part| part.latest.attempt_and_seconds());
         let (attempt, execution_time) = attempt_and_seconds.unwrap_or((self.execution.attempt, 0.0));
-        let part_end = PartEnded {
+        let part_end = PartAttemptEnded {
             attempt,
             execution_time,
             usage: stopped_part.usage,
@@ -431,6 +435,6 @@ impl<'a> PartsExecution<'a> {
 }
 
 /// Wraps the result in an outcome without usage and messages.
-fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
-    AttemptOutcome::Finished(AttemptResult::from_result(result))
+fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptEnd {
+    AttemptEnd::Finished(AttemptResult::from_result(result))
 }

@@ -25,7 +25,7 @@ impl WarnedReads {
         for note in notes {
             let is_new = known.insert((note.expression.clone(), note.key.clone()));
             if is_new && !earlier_warnings.iter().any(|warning| note.is_described_by(warning)) {
-                ledger.warn(note.describe(None));
+                ledger.add_warning(note.describe(None));
             }
         }
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::generator::{AgentGenerator, ResponseGenerator};
 use super::llm::script_data;
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use crate::agent::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::{text_to_output, value_to_output};
 use ensemble_language::ensemble::Agent;
 
@@ -20,7 +20,7 @@ impl ScriptGeneratorRunner {
     }
 
     /// Asks the generator for the output, with the data of the script as prompt.
-    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
+    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptEnd {
         let prompt = Value::Object(script_data(&execution)).to_string();
         let result = self
             .0
@@ -30,12 +30,12 @@ impl ScriptGeneratorRunner {
                 Value::String(text) => text_to_output(&text),
                 answer => value_to_output(answer),
             });
-        AttemptOutcome::Finished(AttemptResult::from_result(result))
+        AttemptEnd::Finished(AttemptResult::from_result(result))
     }
 }
 
 impl Runner for ScriptGeneratorRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(self.run_attempt(execution))
     }
 }

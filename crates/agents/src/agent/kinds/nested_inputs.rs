@@ -41,7 +41,7 @@ impl NestedInputTemplates {
     ) -> Result<(Arc<str>, RunContext), String> {
         let scope = build_template_scope(execution, &self.listens_to);
         let input = match &self.prompt {
-            Some(prompt) => template_worker::render_template(prompt, &scope)
+            Some(prompt) => template_worker::render_template_async(prompt, &scope)
                 .await
                 .map_err(|error| format!("prompt: {error}"))?
                 .into(),

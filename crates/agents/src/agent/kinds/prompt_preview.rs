@@ -9,7 +9,7 @@ use ensemble_language::template::Template;
 use ensemble_scripts::template_worker;
 
 use crate::agent::ExecutionInput;
-use crate::agent::kinds::llm::ScriptSubstitute;
+use crate::agent::kinds::llm::ReplacedScriptAgent;
 use crate::agent::kinds::scope::{build_template_scope, list_dependency_names};
 
 /// Compiled prompt of an agent, which can be rendered without an execution of the agent.
@@ -28,7 +28,7 @@ enum PreviewKind {
         prompt: Option<Template>,
     },
     /// The question to a model that replaces a script agent.
-    Substitute(ScriptSubstitute),
+    Substitute(ReplacedScriptAgent),
 }
 
 impl PromptPreview {
@@ -52,7 +52,7 @@ impl PromptPreview {
     /// Creates the preview of the question to a model that replaces a script agent.
     pub fn for_substitute(agent: &Agent) -> Self {
         Self {
-            kind: PreviewKind::Substitute(ScriptSubstitute::for_agent(agent)),
+            kind: PreviewKind::Substitute(ReplacedScriptAgent::for_agent(agent)),
             listens_to: list_dependency_names(agent),
         }
     }
@@ -61,19 +61,19 @@ impl PromptPreview {
     ///
     /// # Errors
     /// The template cannot be rendered; in words.
-    pub async fn render(&self, execution: &ExecutionInput) -> Result<String, String> {
+    pub async fn render_prompt(&self, execution: &ExecutionInput) -> Result<String, String> {
         let scope = build_template_scope(execution, &self.listens_to);
         match &self.kind {
-            PreviewKind::Question(template) => template_worker::render_template(template, &scope)
+            PreviewKind::Question(template) => template_worker::render_template_async(template, &scope)
                 .await
                 .map_err(|error| error.to_string()),
             PreviewKind::Task { system_prompt, prompt } => {
                 let mut text = String::new();
                 if let Some(template) = system_prompt {
-                    let rendered = template_worker::render_template(template, &scope).await;
+                    let rendered = template_worker::render_template_async(template, &scope).await;
                     text = rendered.map_err(|error| error.to_string())? + "\n\n";
                 }
-                let task = template_worker::render_agent_task(prompt.as_ref(), &scope).await;
+                let task = template_worker::render_agent_task_async(prompt.as_ref(), &scope).await;
                 text.push_str(&task.map_err(|error| error.to_string())?);
                 Ok(text)
             }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use crate::agent::ExecutionInput;
-use ensemble_core::thread::{Role, Thread};
+use ensemble_core::thread::{MessageRole, Thread};
 
 /// The beginning of the line with the turn and the last agents.
 const TURN_LINE: &str = "Turn ";
@@ -35,8 +35,8 @@ pub(super) fn find_remembered_answer<'a>(thread: &'a Thread, question: &str) -> 
     let mut iterations = thread.iterations().iter().rev();
     iterations.find_map(|iteration| match iteration.messages.as_slice() {
         [asked, answer] => {
-            let is_same_question = asked.role == Role::User
-                && answer.role == Role::Assistant
+            let is_same_question = asked.role == MessageRole::User
+                && answer.role == MessageRole::Assistant
                 && question_cache_key(&asked.content) == question_cache_key(question);
             is_same_question.then_some(answer.content.trim())
         }

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use crate::agent::kinds::rhai_script;
 use crate::agent::kinds::rhai_script::{CompiledScriptCache, ScriptLoadError};
 pub use crate::agent::kinds::script_templates::ScriptTemplates;
-use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use crate::agent::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::FailureKind;
 use ensemble_process::program::{
     ResolvedScript, ScriptFolders, ScriptLookupError, find_unused_arguments_error, list_rhai_candidates,
@@ -106,10 +106,10 @@ impl ScriptRunner {
     }
 
     /// Renders the arguments and the standard input, and runs the process.
-    async fn run_process(&self, mut invocation: ProgramInvocation, execution: &ExecutionInput) -> AttemptOutcome {
-        let rendered = match self.templates.render(execution).await {
+    async fn run_process(&self, mut invocation: ProgramInvocation, execution: &ExecutionInput) -> AttemptEnd {
+        let rendered = match self.templates.render_args_and_stdin(execution).await {
             Ok(rendered) => rendered,
-            Err(error) => return AttemptOutcome::from_failure(FailureKind::Unavailable, error),
+            Err(error) => return AttemptEnd::from_failure(FailureKind::Unavailable, error),
         };
         invocation
             .arguments
@@ -135,7 +135,7 @@ impl ScriptRunner {
 }
 
 impl Runner for ScriptRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             // The same answer as below, for one look at the file.
             if let Some(script_file) = rhai_script::find_script_file(&self.rhai_files) {
@@ -148,7 +148,7 @@ impl Runner for ScriptRunner {
                 }
                 // Boxed: the future of a process is large, and executions of Rhai scripts would carry its size.
                 Ok(ResolvedScript::Process(invocation)) => Box::pin(self.run_process(invocation, &execution)).await,
-                Err(unavailable) => AttemptOutcome::from_failure(FailureKind::Unavailable, unavailable.to_string()),
+                Err(unavailable) => AttemptEnd::from_failure(FailureKind::Unavailable, unavailable.to_string()),
             }
         })
     }

@@ -49,7 +49,10 @@ impl ScriptTemplates {
     }
 
     /// Renders the arguments and the standard input. An error names the key.
-    pub(crate) async fn render(&self, execution: &ExecutionInput) -> Result<RenderedScriptInput, String> {
+    pub(crate) async fn render_args_and_stdin(
+        &self,
+        execution: &ExecutionInput,
+    ) -> Result<RenderedScriptInput, String> {
         if self.args.is_empty() && self.stdin.is_none() {
             return Ok(RenderedScriptInput::default());
         }
@@ -59,10 +62,10 @@ impl ScriptTemplates {
             let which = format!("args[{at}]");
             rendered
                 .args
-                .push(render_text(template, &scope, &which, execution).await?);
+                .push(render_and_warn(template, &scope, &which, execution).await?);
         }
         if let Some(template) = &self.stdin {
-            rendered.stdin = Some(render_text(template, &scope, "stdin", execution).await?);
+            rendered.stdin = Some(render_and_warn(template, &scope, "stdin", execution).await?);
         }
         Ok(rendered)
     }
@@ -75,13 +78,13 @@ fn double_last_newline(text: &str) -> String {
 }
 
 /// Renders the template and warns about missing keys. `which` names the template in messages.
-async fn render_text(
+async fn render_and_warn(
     template: &Template,
     scope: &TemplateScope,
     which: &str,
     execution: &ExecutionInput,
 ) -> Result<String, String> {
-    let text = template_worker::render_template(template, scope).await;
+    let text = template_worker::render_template_async(template, scope).await;
     let text = text.map_err(|error| format!("{which}: {error}"))?;
     warn_about_missed_keys(scope, which, execution);
     Ok(text)

@@ -24,7 +24,7 @@ use super::{McpAddress, ServerTool, error_messages, http, stdio};
 use crate::agent::tools::result::ToolCallResult;
 use crate::agent::{AttemptLedger, ExecutionInput};
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_core::thread::ToolEnd;
+use ensemble_core::thread::ToolCallEnd;
 use ensemble_core::trace;
 use ensemble_language::data::JsonMap;
 use ensemble_process::ProcessWatchdog;
@@ -214,14 +214,14 @@ impl McpConnection {
             Ok(ServerResult::CallToolResult(result)) => content::convert_result(result, tool, ledger),
             Ok(ServerResult::CustomResult(CustomResult(result))) => {
                 content::convert_unknown_result(&result, tool, ledger)
-                    .unwrap_or_else(|| ToolEnd::Error("its answer does not match the protocol".to_owned()).into())
+                    .unwrap_or_else(|| ToolCallEnd::Error("its answer does not match the protocol".to_owned()).into())
             }
             Ok(ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)) => {
-                ToolEnd::Error("the server asks for more input or starts a task, which is not supported".to_owned())
+                ToolCallEnd::Error("the server asks for more input or starts a task, which is not supported".to_owned())
                     .into()
             }
-            Ok(_) => ToolEnd::Error("its answer does not match the protocol".to_owned()).into(),
-            Err(error) => ToolEnd::Error(match error_messages::request_error(&error, &self.address) {
+            Ok(_) => ToolCallEnd::Error("its answer does not match the protocol".to_owned()).into(),
+            Err(error) => ToolCallEnd::Error(match error_messages::request_error(&error, &self.address) {
                 Some(error) => error,
                 None => {
                     self.lost_error("the server closed the connection before it answered".to_owned())
@@ -235,7 +235,7 @@ impl McpConnection {
     /// Sends the call and returns the raw result. Cancels the request at the server if the future is dropped.
     async fn request_result(&self, tool: &ServerTool, arguments: JsonMap) -> Result<ServerResult, ServiceError> {
         let mut params = CallToolRequestParams::new(tool.name.to_string()).with_arguments(arguments);
-        if let Some(span) = trace::current_span() {
+        if let Some(span) = trace::current_task_span() {
             params.set_traceparent(&span.to_string());
             if !span.state.is_empty() {
                 params.set_tracestate(&span.state);

@@ -99,7 +99,9 @@ impl RunningMcpCalls {
             // A call that has just ended drops the question, which is cancelled then.
             let pending = PendingElicitation { request, tools, answer };
             let _sent = first.questions.send(Box::new(pending)).is_ok();
-            open.iter().map(|open| open.stopwatch.pause()).collect()
+            open.iter()
+                .map(|open| open.stopwatch.pause_with_outer_stopwatches())
+                .collect()
         };
         let cancelled = |_| ElicitResult::new(ElicitationAction::Cancel);
         answered.await.unwrap_or_else(cancelled)
@@ -186,7 +188,7 @@ impl ElicitationContext<'_> {
             Err(UnfilledReason::Declined) => ElicitResult::new(ElicitationAction::Decline),
             Err(UnfilledReason::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
             Err(UnfilledReason::Nobody) => {
-                self.execution.ledger.warn(format!(
+                self.execution.ledger.add_warning(format!(
                     "{} asked a question, which was declined because no operator is available: {}",
                     describe_tools(tools),
                     escape_hidden(message.trim())
@@ -280,7 +282,7 @@ impl ElicitationContext<'_> {
             match operator.ask_question(question_request.clone()).await {
                 OperatorAnswer::Text { text, by } => match read(&text) {
                     Ok(value) => {
-                        let record = AnswerRecord::for_request(&question_request.request, text, by);
+                        let record = AnswerRecord::from_answered_request(&question_request.request, text, by);
                         self.lock_answers().push(record);
                         return Ok(value);
                     }

@@ -28,7 +28,7 @@ pub use self::permission::{ToolPermissions, matches_tool};
 use self::session::ExecutionTools;
 pub use self::summarizer::ResultSummarizer;
 use super::chat::ModelTools;
-use super::kinds::llm::ToolSource;
+use super::kinds::llm::ExecutionToolSource;
 use super::{ExecutionInput, Runner};
 use crate::agent::mcp::McpServerHandle;
 pub(in crate::agent) use agent::TASK_ARGUMENTS;
@@ -186,8 +186,8 @@ impl ToolSettings {
     }
 }
 
-impl ToolSource for AgentToolset {
-    fn for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a> {
+impl ExecutionToolSource for AgentToolset {
+    fn tools_for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a> {
         Box::new(ExecutionTools::new(self, execution))
     }
 }

@@ -18,9 +18,9 @@ use super::{AgentToolset, DeclaredToolRunner, ToolEntry, ToolSettings, script};
 use crate::agent::chat::{CallAdmission, ModelTools};
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::output::schema::OutputSchema;
-use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use crate::agent::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::thread::{ResultSummary, ToolCall, ToolEnd};
+use ensemble_core::thread::{ResultSummary, ToolCall, ToolCallEnd};
 use ensemble_language::data::{JsonMap, ModelUsage};
 use ensemble_language::names::server_tool_name;
 use ensemble_models::ToolSpec;
@@ -158,7 +158,7 @@ impl<'a> ExecutionTools<'a> {
     async fn perform_permitted_call(&self, call: &ToolCall) -> Result<ToolCallResult, Vec<PendingRequest>> {
         let target = self.lock_state().targets.get(&call.name).cloned();
         let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
-            return Ok(ToolEnd::Error(format!("there is no tool `{}`", call.name)).into());
+            return Ok(ToolCallEnd::Error(format!("there is no tool `{}`", call.name)).into());
         };
         let settings = target.tool_settings();
         let display_name = match &target {
@@ -172,10 +172,10 @@ impl<'a> ExecutionTools<'a> {
             .await;
         match permitted {
             PermissionResult::Granted => {}
-            PermissionResult::Refused(refused) => return Ok(ToolEnd::Error(refused).into()),
+            PermissionResult::Refused(refused) => return Ok(ToolCallEnd::Error(refused).into()),
             PermissionResult::Waits(request) => return Err(vec![*request]),
         }
-        self.execution.records.record_call_start(&call.id).await;
+        self.execution.records.record_call_start_and_wait(&call.id).await;
         let agent_timeout = match &target {
             ToolTarget::Declared(_, DeclaredToolRunner::Agent { timeout, .. }, _) => *timeout,
             _ => None,
@@ -190,7 +190,9 @@ impl<'a> ExecutionTools<'a> {
                             .await?;
                         check_result_schema(end, "`output_schema`", schema.as_ref()).into()
                     }
-                    Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")).into(),
+                    Err(error) => {
+                        ToolCallEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")).into()
+                    }
                 }
             }
             ToolTarget::Member(_, server, member) => {
@@ -226,8 +228,8 @@ impl<'a> ExecutionTools<'a> {
 
     /// Summarizes or shortens a large result for the model. Counts the usage as usage of the agent.
     async fn summarize_result(&self, summarizer: &ResultSummarizer, result: ResultToSummarize<'_>) -> ResultSummary {
-        let used = self.execution.ledger.usage() + self.lock_state().unreported_usage;
-        let nested = self.execution.ledger.open_call(&result.call.id, result.tool);
+        let used = self.execution.ledger.usage_so_far() + self.lock_state().unreported_usage;
+        let nested = self.execution.ledger.open_call_ledger(&result.call.id, result.tool);
         let written = match self.execution.remaining.subtract_usage(used).find_exhausted_limit() {
             Some(limit) => Err(format!("`{limit}` is used up")),
             None => {
@@ -246,7 +248,7 @@ impl<'a> ExecutionTools<'a> {
             state.unreported_usage = state.unreported_usage + usage;
         }
         written.unwrap_or_else(|error| {
-            self.execution.ledger.warn_once(format!(
+            self.execution.ledger.add_warning_once(format!(
                 "a result of the tool {} was not summarized: {error}; the model received its beginning and its end",
                 result.tool
             ));
@@ -262,14 +264,17 @@ impl<'a> ExecutionTools<'a> {
         call: &ToolCall,
         arguments: &JsonMap,
         limit: Duration,
-    ) -> Result<ToolEnd, Vec<PendingRequest>> {
-        let nested = self.execution.ledger.open_call(&call.id, shown);
-        let stopwatch = self.execution.stopwatch.child();
+    ) -> Result<ToolCallEnd, Vec<PendingRequest>> {
+        let nested = self.execution.ledger.open_call_ledger(&call.id, shown);
+        let stopwatch = self.execution.stopwatch.nested_stopwatch();
         let caller = ExecutionInput {
             origin: call_origin(shown, call, self.execution),
             stopwatch: stopwatch.clone(),
             ledger: nested.ledger().clone(),
-            remaining: self.execution.remaining.subtract_usage(self.execution.ledger.usage()),
+            remaining: self
+                .execution
+                .remaining
+                .subtract_usage(self.execution.ledger.usage_so_far()),
             ..self.execution.clone()
         };
         let (runner, execution): (&Arc<dyn Runner>, ExecutionInput) = match tool_runner {
@@ -289,18 +294,18 @@ impl<'a> ExecutionTools<'a> {
             .run_with_timeout(Some(limit), runner.execute_attempt(execution))
             .await;
         // A tool that starts afresh would ask once more.
-        if let Ok(AttemptOutcome::NeedsInput(requests)) = &observed
+        if let Ok(AttemptEnd::NeedsInput(requests)) = &observed
             && (tool_runner.can_resume() || requests.iter().all(PendingRequest::is_permission))
         {
             return Err(requests.clone());
         }
         let nested_usage = nested.end().usage;
         let reported_usage = match &observed {
-            Ok(AttemptOutcome::Finished(observation)) => observation.usage,
+            Ok(AttemptEnd::Finished(observation)) => observation.usage,
             _ => None,
         };
         self.add_tool_usage(reported_usage.or(nested_usage).unwrap_or_default());
-        Ok(observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), tool_end_from_outcome))
+        Ok(observed.map_or_else(|_| ToolCallEnd::Error(timeout_message(limit)), tool_end_from_outcome))
     }
 
     /// Adds usage inside of a tool to the usage of the agent.
@@ -343,7 +348,11 @@ impl ModelTools for ExecutionTools<'_> {
                     ..call.with_end(end, 0.0)
                 },
                 Err(requests) => {
-                    let at = self.execution.records.number_call(&call.name, &call.id).index;
+                    let at = self
+                        .execution
+                        .records
+                        .find_or_add_call_position(&call.name, &call.id)
+                        .index;
                     self.lock_state().waits_for.insert(at, requests);
                     call
                 }

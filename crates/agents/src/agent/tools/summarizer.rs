@@ -12,7 +12,9 @@ use crate::agent::ExecutionInput;
 use crate::agent::chat::add_reply_usage;
 use crate::agent::window::input_token_limit;
 use ensemble_core::runner::AttemptLedger;
-use ensemble_core::thread::{ExecutionRef, Message, NoLiveOutput, ResultSummary, Role, StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{
+    ExecutionAttemptRef, IgnoredLiveOutput, Message, MessageRole, ResultSummary, StopReason, ToolCall, ToolCallEnd,
+};
 use ensemble_language::data::ModelUsage;
 use ensemble_models::{Model, ModelQuery};
 
@@ -88,7 +90,7 @@ impl ResultSummarizer {
     /// Asks the model for a summary. The error is the reason why there is none.
     pub(super) async fn request_summary(&self, request: &ResultSummaryRequest<'_>) -> Result<ResultSummary, String> {
         let execution = request.execution;
-        let messages = vec![Message::new(Role::User, self.request_text(request))];
+        let messages = vec![Message::new(MessageRole::User, self.request_text(request))];
         let query = ModelQuery {
             systems: self
                 .model
@@ -96,7 +98,7 @@ impl ResultSummarizer {
                 .map(|_| Some(RESULT_SUMMARY_INSTRUCTIONS.to_owned()))
                 .collect(),
             messages: messages.clone(),
-            source: ExecutionRef {
+            source: ExecutionAttemptRef {
                 run: execution.run_id.clone(),
                 agent: Arc::clone(&execution.agent_name),
                 execution: execution.execution,
@@ -105,12 +107,12 @@ impl ResultSummarizer {
             requests_made: request.requests_made,
             output_schema: None,
             tools: Arc::default(),
-            request_counter: request.ledger.open_request(),
+            request_counter: request.ledger.start_request_counter(),
             clock: execution.stopwatch.clone(),
         };
-        let answer = self.model.answer_query(query, &NoLiveOutput).await;
+        let answer = self.model.answer_query(query, &IgnoredLiveOutput).await;
         for warning in answer.warnings {
-            request.ledger.warn_once(warning);
+            request.ledger.add_warning_once(warning);
         }
         let reply = answer.result.map_err(|error| error.message)?;
         let mut usage = ModelUsage::default();
@@ -184,10 +186,10 @@ impl ResultSummarizer {
 }
 
 /// Returns the text of a result as the model receives it. Returns `None` for errors.
-pub(super) fn shown_result_text(end: &ToolEnd) -> Option<String> {
+pub(super) fn shown_result_text(end: &ToolCallEnd) -> Option<String> {
     match end {
-        ToolEnd::Result(serde_json::Value::String(text)) => Some(text.clone()),
-        ToolEnd::Result(value) => Some(value.to_string()),
-        ToolEnd::Error(_) => None,
+        ToolCallEnd::Result(serde_json::Value::String(text)) => Some(text.clone()),
+        ToolCallEnd::Result(value) => Some(value.to_string()),
+        ToolCallEnd::Error(_) => None,
     }
 }

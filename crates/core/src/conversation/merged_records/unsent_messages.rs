@@ -12,7 +12,7 @@ use serde_json::json;
 use super::call_names::list_iterations_mut;
 use crate::conversation::event::Event;
 use crate::conversation::state::{AgentState, ConversationState};
-use crate::thread::{LEFT_OUT, Thread};
+use crate::thread::{LEFT_OUT_KEY, Thread};
 
 /// States in the iterations of the event which earlier messages of the merged thread their requests did not contain. `own` is the
 /// state of the run in which the event was recorded.
@@ -37,21 +37,21 @@ pub(super) fn mark_unsent_messages(event: &mut Event, own: &ConversationState, m
     if iterations.is_empty() || count <= own.message_count() {
         return;
     }
-    let positions = find_positions(own, merged);
+    let positions = match_message_positions(own, merged);
     for iteration in iterations {
-        let left_out = iteration.metadata.get(LEFT_OUT).cloned().unwrap_or_default();
+        let left_out = iteration.metadata.get(LEFT_OUT_KEY).cloned().unwrap_or_default();
         let left_out: Vec<(usize, usize)> = serde_json::from_value(left_out).unwrap_or_default();
         let is_sent = |at: usize| !left_out.iter().any(|(start, end)| (*start..*end).contains(&at));
         let sent = positions.iter().filter(|(at, _)| is_sent(*at));
         let sent: BTreeSet<usize> = sent.map(|(_, position)| *position).collect();
         let ranges: Vec<(usize, usize)> = list_gaps(sent, count).map(|gap| (gap.start, gap.end)).collect();
-        iteration.metadata.insert(LEFT_OUT.to_owned(), json!(ranges));
+        iteration.metadata.insert(LEFT_OUT_KEY.to_owned(), json!(ranges));
     }
 }
 
 /// Returns the position of each message of the thread, with its position in the merged thread. The latest of equal messages is
 /// taken.
-fn find_positions(own: &Thread, merged: &Thread) -> Vec<(usize, usize)> {
+fn match_message_positions(own: &Thread, merged: &Thread) -> Vec<(usize, usize)> {
     let (own, merged) = (own.to_messages(), merged.to_messages());
     let mut before = merged.len();
     let mut positions = Vec::with_capacity(own.len());

@@ -6,17 +6,17 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::{ConversationState, ExecutionSlot};
-use crate::conversation::history::HistoryList;
+use crate::conversation::history::HistoryEntries;
 use ensemble_language::ensemble::{AgentKind, RequiredResult};
 use ensemble_language::execution_history::ExecutionHistory;
 use ensemble_language::plan::{AgentId, HistoryRead};
 
 /// The name of an agent, the number of the execution, and the output.
-pub type AgentOutput = (Arc<str>, u32, Arc<Value>);
+pub type NumberedAgentOutput = (Arc<str>, u32, Arc<Value>);
 
 impl ConversationState {
     /// Returns the outputs that the agent reads when it starts now, as agents and numbers of executions.
-    pub fn list_reads(&self, id: AgentId) -> IndexMap<Arc<str>, u32> {
+    pub fn list_read_executions(&self, id: AgentId) -> IndexMap<Arc<str>, u32> {
         let of_dependencies = self.dependency_outputs(id);
         let mut reads: IndexMap<_, _> = of_dependencies
             .into_iter()
@@ -24,14 +24,14 @@ impl ConversationState {
             .collect();
         if matches!(self.plan.agent(id).kind, AgentKind::Script { .. }) {
             let outputs = self.list_latest_outputs(id).into_iter().flatten();
-            for (name, execution, _) in self.list_failures(id).into_iter().chain(outputs) {
+            for (name, execution, _) in self.list_dependency_failures(id).into_iter().chain(outputs) {
                 reads.entry(name).or_insert(execution);
             }
         }
-        for (name, execution, _) in self.list_other_outputs(id) {
+        for (name, execution, _) in self.list_unconnected_outputs(id) {
             reads.entry(name).or_insert(execution);
         }
-        for (name, execution) in self.list_history_reads(id) {
+        for (name, execution) in self.list_history_read_executions(id) {
             reads.entry(name).or_insert(execution);
         }
         reads
@@ -39,12 +39,12 @@ impl ConversationState {
 
     /// Returns the latest outputs of the agents that the agent depends on, in declaration order, if the agent also
     /// reads other ones: [`Self::dependency_outputs`] contains failures.
-    pub fn list_latest_outputs(&self, id: AgentId) -> Option<Vec<AgentOutput>> {
+    pub fn list_latest_outputs(&self, id: AgentId) -> Option<Vec<NumberedAgentOutput>> {
         let mut edges = self.plan.incoming_edges(id);
         if edges.all(|(_, edge)| edge.on == RequiredResult::Success) {
             return None;
         }
-        let outputs = self.list_sources(id).into_iter().filter_map(|from| {
+        let outputs = self.list_dependency_agents(id).into_iter().filter_map(|from| {
             let (execution, output) = self.agent_state(from).output.as_ref()?;
             Some((self.plan.agent_name(from).clone(), *execution, output.clone()))
         });
@@ -53,12 +53,12 @@ impl ConversationState {
 
     /// Returns the failures of the agents that the agent depends on and whose latest execution failed, in declaration
     /// order.
-    pub fn list_failures(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
+    pub fn list_dependency_failures(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
         let mut edges = self.plan.incoming_edges(id);
         if !edges.any(|(_, edge)| self.agent_state(edge.from).latest_failed) {
             return Vec::new();
         }
-        let failures = self.list_sources(id).into_iter().filter_map(|from| {
+        let failures = self.list_dependency_agents(id).into_iter().filter_map(|from| {
             let state = self.agent_state(from);
             let (execution, failure) = state.failure.as_ref().filter(|_| state.latest_failed)?;
             Some((self.plan.agent_name(from).clone(), *execution, failure.clone()))
@@ -67,7 +67,7 @@ impl ConversationState {
     }
 
     /// Returns the agents that the agent depends on, each once, in the order of its dependencies.
-    fn list_sources(&self, id: AgentId) -> Vec<AgentId> {
+    fn list_dependency_agents(&self, id: AgentId) -> Vec<AgentId> {
         let mut sources: Vec<AgentId> = Vec::new();
         for (_, edge) in self.plan.incoming_edges(id) {
             if !sources.contains(&edge.from) {
@@ -78,7 +78,7 @@ impl ConversationState {
     }
 
     /// Returns the agents whose new outputs started this execution.
-    pub fn list_news(&self, slot: &ExecutionSlot) -> Vec<Arc<str>> {
+    pub fn list_triggering_agents(&self, slot: &ExecutionSlot) -> Vec<Arc<str>> {
         if let Some(news) = &slot.start.news {
             return news.clone();
         }
@@ -94,7 +94,7 @@ impl ConversationState {
     }
 
     /// Returns the latest execution of each agent that is in the history which the agent reads.
-    fn list_history_reads(&self, id: AgentId) -> Vec<(Arc<str>, u32)> {
+    fn list_history_read_executions(&self, id: AgentId) -> Vec<(Arc<str>, u32)> {
         match self.plan.execution_reads(id).history {
             HistoryRead::Nothing => Vec::new(),
             HistoryRead::All => {
@@ -105,7 +105,7 @@ impl ConversationState {
                     .collect()
             }
             HistoryRead::Latest(_) => {
-                let past = self.execution_history(id);
+                let past = self.readable_history(id);
                 (0..past.len()).rev().filter_map(|at| past.find_execution(at)).collect()
             }
         }
@@ -113,7 +113,7 @@ impl ConversationState {
 
     /// Returns the executions so far that an execution of the agent is given. Templates of profiles elsewhere may use
     /// the history too, so an agent with templates is given all of it.
-    pub fn execution_history(&self, id: AgentId) -> ExecutionHistory {
+    pub fn readable_history(&self, id: AgentId) -> ExecutionHistory {
         let read = match &self.plan.agent(id).kind {
             AgentKind::Llm(_) | AgentKind::Input(_) => HistoryRead::All,
             AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {
@@ -122,17 +122,17 @@ impl ConversationState {
         };
         match read {
             HistoryRead::Nothing => ExecutionHistory::default(),
-            HistoryRead::All => self.whole_history(),
+            HistoryRead::All => self.finished_turn_history(),
             // A script may still hold it when the history grows, and must not make the state copy all of it.
             HistoryRead::Latest(count) => {
                 let from = self.history.0.len().saturating_sub(count.get());
-                ExecutionHistory::from_latest(Arc::new(HistoryList(self.history.0[from..].to_vec())), count.get())
+                ExecutionHistory::from_latest(Arc::new(HistoryEntries(self.history.0[from..].to_vec())), count.get())
             }
         }
     }
 
     /// Returns all executions so far.
-    pub fn whole_history(&self) -> ExecutionHistory {
+    pub fn finished_turn_history(&self) -> ExecutionHistory {
         ExecutionHistory::from_latest(self.history.clone(), self.history.0.len())
     }
 
@@ -146,7 +146,7 @@ impl ConversationState {
     /// Returns the latest outputs that follow a prompt without variables, after those of the dependencies: of every
     /// other agent that has succeeded, and of the agent itself if it does not remember it. Empty for an agent that
     /// reads none.
-    pub fn list_other_outputs(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
+    pub fn list_unconnected_outputs(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
         let reading = self.plan.execution_reads(id);
         if !reading.all_outputs {
             return Vec::new();
@@ -162,7 +162,7 @@ impl ConversationState {
                     other_state.failure.as_ref()?
                 }
                 true => other_state.output.as_ref().filter(|_| reading.own_output)?,
-                false if incoming().any(|(_, edge)| self.edge_output(edge).is_some()) => return None,
+                false if incoming().any(|(_, edge)| self.edge_output_or_failure(edge).is_some()) => return None,
                 false => other_state.output.as_ref()?,
             };
             Some((self.plan.agent_name(other).clone(), *execution, output.clone()))

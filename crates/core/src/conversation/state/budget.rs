@@ -15,12 +15,12 @@ impl ConversationState {
     /// Returns what is left of the budget now, with the usage of all executions, whether they have ended or not. Returns
     /// `None` if the ensemble has no budget.
     pub fn budget_status(&self) -> Option<BudgetStatus> {
-        let used = self.usage_until_now().subtract_earlier(self.usage_before_budget());
+        let used = self.usage_with_open_turn().subtract_earlier(self.usage_before_budget());
         BudgetStatus::after_usage(&self.plan.ensemble().limits, used)
     }
 
     /// Returns whether messages before the last one have used a part of the budget.
-    pub fn is_budget_shared(&self) -> bool {
+    pub fn have_earlier_messages_used_budget(&self) -> bool {
         self.plan.ensemble().limits.budget_scope() == BudgetScope::Conversation && !self.used_before.is_empty()
     }
 

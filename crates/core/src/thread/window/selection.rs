@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::thread::{Message, Role};
+use crate::thread::{Message, MessageRole};
 
 /// A message as a script sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MessageEntry {
+pub enum ScriptMessageEntry {
     /// The message at this index, without the results of its tool calls.
     Message(usize),
     /// The result of a call, by the indexes of the message and of the call.
@@ -18,7 +18,7 @@ pub enum MessageEntry {
 
 /// The messages that are sent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SelectedMessages {
+pub struct ScriptSelectedMessages {
     /// The messages.
     pub messages: Vec<Message>,
     /// The indexes of the entries that are not sent.
@@ -40,10 +40,10 @@ pub enum SelectionError {
 }
 
 /// Returns the messages of a thread as a script sees them.
-pub fn list_entries(messages: &[Message]) -> Vec<MessageEntry> {
+pub fn list_script_entries(messages: &[Message]) -> Vec<ScriptMessageEntry> {
     let of_message = |(at, message): (usize, &Message)| {
-        let results = (0..message.tool_calls.len()).map(move |call| MessageEntry::Result(at, call));
-        std::iter::once(MessageEntry::Message(at)).chain(results)
+        let results = (0..message.tool_calls.len()).map(move |call| ScriptMessageEntry::Result(at, call));
+        std::iter::once(ScriptMessageEntry::Message(at)).chain(results)
     };
     messages.iter().enumerate().flat_map(of_message).collect()
 }
@@ -55,20 +55,22 @@ pub fn list_entries(messages: &[Message]) -> Vec<MessageEntry> {
 ///
 /// # Errors
 /// [`SelectionError`]: the selection is not a part of the entries in their order, or a message that must be sent is missing.
-pub fn select_messages<T: PartialEq>(
+pub fn apply_script_selection<T: PartialEq>(
     all: &[T],
     selection: &[T],
     messages: &[Message],
-) -> Result<SelectedMessages, SelectionError> {
-    let indexes = find_indexes(all, selection)?;
+) -> Result<ScriptSelectedMessages, SelectionError> {
+    let indexes = find_selected_indexes(all, selection)?;
     let chosen_indexes: BTreeSet<usize> = indexes.iter().copied().collect();
-    let entries = list_entries(messages);
+    let entries = list_script_entries(messages);
     let last = messages.len().checked_sub(1);
-    let last_user = messages.iter().rposition(|message| message.role == Role::User);
+    let last_user = messages.iter().rposition(|message| message.role == MessageRole::User);
     let mut sent_flags = vec![false; entries.len()];
     let mut kept_messages = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        let MessageEntry::Message(index) = *entry else { continue };
+        let ScriptMessageEntry::Message(index) = *entry else {
+            continue;
+        };
         let results = at + 1..at + 1 + messages[index].tool_calls.len();
         if !chosen_indexes.contains(&at) {
             let result = indexes.iter().position(|entry| results.contains(entry));
@@ -91,14 +93,14 @@ pub fn select_messages<T: PartialEq>(
             ..messages[index].clone()
         });
     }
-    Ok(SelectedMessages {
+    Ok(ScriptSelectedMessages {
         messages: kept_messages,
         left_out: (0..sent_flags.len()).filter(|at| !sent_flags[*at]).collect(),
     })
 }
 
 /// Returns the indexes of the selected entries.
-fn find_indexes<T: PartialEq>(all: &[T], selection: &[T]) -> Result<Vec<usize>, SelectionError> {
+fn find_selected_indexes<T: PartialEq>(all: &[T], selection: &[T]) -> Result<Vec<usize>, SelectionError> {
     let mut indexes = Vec::with_capacity(selection.len());
     let mut end = all.len();
     // Starts from the end, so that the latest of equal messages is selected.

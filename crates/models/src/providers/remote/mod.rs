@@ -334,7 +334,7 @@ impl ProviderEndpoint {
         let request = of_dialect.fold(request, |request, (name, value)| {
             request.header(name, sensitive_header_value(&value))
         });
-        let request = match trace::current_span() {
+        let request = match trace::current_task_span() {
             Some(span) => with_trace_headers(request, &span, &is_replaced),
             None => request,
         };

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{RequestTokens, ToolSpec};
-use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{Message, MessageRole, StopReason, ToolCall, ToolCallEnd};
 use ensemble_language::ensemble::PROVIDERS;
 
 fn profile(provider: &str) -> ModelProfile {
@@ -32,18 +32,18 @@ fn request(provider: &str) -> ModelRequest {
             signatures: vec!["signed".into()],
             ..ToolCall::new("c1", "add", json!({"a": 1}))
         }
-        .with_end(ToolEnd::Result(json!({"sum": 1})), 0.1),
-        ToolCall::new("c2", "fail", json!({})).with_end(ToolEnd::Error("broken".into()), 0.1),
+        .with_end(ToolCallEnd::Result(json!({"sum": 1})), 0.1),
+        ToolCall::new("c2", "fail", json!({})).with_end(ToolCallEnd::Error("broken".into()), 0.1),
     ];
     ModelRequest {
         messages: vec![
-            Message::new(Role::System, "Be brief."),
-            Message::new(Role::User, "Add."),
+            Message::new(MessageRole::System, "Be brief."),
+            Message::new(MessageRole::User, "Add."),
             Message {
                 tool_calls: called.into(),
-                ..Message::new(Role::Assistant, "")
+                ..Message::new(MessageRole::Assistant, "")
             },
-            Message::new(Role::User, "Again."),
+            Message::new(MessageRole::User, "Again."),
         ],
         agent_name: "a".into(),
         request_number: 3,

@@ -38,7 +38,7 @@ impl RunActivity {
     }
 
     /// Clears all activity.
-    pub(super) fn clear_all(&self) {
+    pub(super) fn clear_activity(&self) {
         *self.lock_agents() = ActiveAgents::default();
     }
 

@@ -25,13 +25,13 @@ const FREE_COLUMNS: u16 = 8;
 const SPINNER_COLUMNS: u16 = 12;
 
 /// Escape sequence that makes room for a row below the cursor, goes there, and clears it. Keeps the column.
-const BEGIN_BELOW: &str = "\x0b\x1b[A\x1b7\x1b[B\r\x1b[2K";
+const OPEN_ROW_BELOW: &str = "\x0b\x1b[A\x1b7\x1b[B\r\x1b[2K";
 
 /// Escape sequence that returns to the saved cursor position.
-const END_BELOW: &str = "\x1b8";
+const RETURN_FROM_BELOW: &str = "\x1b8";
 
 /// Escape sequence that clears everything after the cursor.
-const CLEAR_BELOW: &str = "\x1b[J";
+const CLEAR_AFTER_CURSOR: &str = "\x1b[J";
 
 /// Spinner with the current activity and the time since its start.
 pub(super) struct ActivitySpinner {
@@ -54,7 +54,7 @@ impl ActivitySpinner {
             let shown_activity = activity.clone();
             let write = move |_: &ProgressState, row: &mut dyn std::fmt::Write| {
                 // A row that cannot be written is not shown.
-                let _ = row.write_str(&fit_row(&shown_activity.render_activity_row()));
+                let _ = row.write_str(&truncate_row_to_terminal(&shown_activity.render_activity_row()));
             };
             bar.set_style(style.with_key("activity", write));
         }
@@ -67,7 +67,7 @@ impl ActivitySpinner {
     }
 
     /// Shows the current activity, or stops the spinner without activity.
-    pub(super) fn refresh(&mut self) {
+    pub(super) fn show_or_stop(&mut self) {
         if self.activity.render_activity_row().is_empty() {
             self.stop_and_clear();
         } else if self.turns {
@@ -82,18 +82,21 @@ impl ActivitySpinner {
         }
         self.is_below = true;
         // The row is only for show.
-        let _ = Term::stderr().write_str(&format!("{BEGIN_BELOW}{}{END_BELOW}", fit_row(row)));
+        let _ = Term::stderr().write_str(&format!(
+            "{OPEN_ROW_BELOW}{}{RETURN_FROM_BELOW}",
+            truncate_row_to_terminal(row)
+        ));
     }
 
     /// Clears the row below the cursor.
     pub(super) fn clear_row_below(&mut self) {
         if std::mem::take(&mut self.is_below) {
-            let _ = Term::stderr().write_str(CLEAR_BELOW);
+            let _ = Term::stderr().write_str(CLEAR_AFTER_CURSOR);
         }
     }
 
     /// Restarts the time.
-    pub(super) fn reset_time(&self) {
+    pub(super) fn restart_time(&self) {
         self.bar.reset_elapsed();
     }
 
@@ -127,7 +130,7 @@ impl ActivitySpinner {
 }
 
 /// Cuts the row to the width of the terminal.
-fn fit_row(row: &str) -> String {
+fn truncate_row_to_terminal(row: &str) -> String {
     let columns = Term::stderr().size().1;
     truncate_to_width(
         &escape_hidden(row),

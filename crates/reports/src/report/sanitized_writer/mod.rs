@@ -53,7 +53,7 @@ impl SanitizedWriter {
     }
 
     /// Creates a writer to a separate stream, for text for users.
-    pub fn standalone(out: impl Write + Send + 'static) -> Self {
+    pub fn with_separate_stream(out: impl Write + Send + 'static) -> Self {
         Self::new(out, &SanitizedStream::default(), EscapeStyle::Text)
     }
 }
@@ -66,7 +66,7 @@ pub fn sanitize_text(text: &str, spelling: EscapeStyle) -> String {
 }
 
 /// Marks all styles in the text as trusted. No part of the text can come from another source.
-pub fn trust_styles(text: &str) -> String {
+pub fn mark_styles_as_trusted(text: &str) -> String {
     mark_trusted_styles(text)
 }
 

@@ -38,12 +38,12 @@ pub struct NextMessageEstimate {
     /// The first turn that answers the last message of the recorded run.
     pub first_turn: u32,
     /// The agents that keep a thread.
-    pub kept_threads: Vec<(Arc<str>, KeptThread)>,
+    pub kept_threads: Vec<(Arc<str>, RememberedThread)>,
 }
 
 /// Thread that an agent keeps at the end of the recorded run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeptThread {
+pub struct RememberedThread {
     /// The tokens that each request of the next message repeats.
     pub tokens: u64,
     /// The tokens by which the thread has grown since the beginning of the last message.
@@ -78,9 +78,9 @@ impl RunEstimate<'_> {
     }
 
     /// Returns the time in which turns were executed, in seconds.
-    fn wall_seconds(&self) -> f64 {
+    fn active_seconds(&self) -> f64 {
         match &self.next_message {
-            None => self.story.wall_seconds(),
+            None => self.story.active_seconds(),
             Some(next) => {
                 let turns = self.story.turns().filter(|turn| turn.turn >= next.first_turn);
                 turns.filter_map(StoryTurn::duration_seconds).sum()
@@ -106,13 +106,13 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
     let mut rows = vec![["agent", "executions", "requests", "tokens in", "tokens out", "time"].map(str::to_owned)];
     for (name, known) in &estimate.agents {
         rows.push(match known {
-            AgentEstimate::Ran(share) => usage_row(name, share),
-            AgentEstimate::Idle => text_row(name, "did not run"),
-            AgentEstimate::Changed(_) => text_row(name, "unknown: changed"),
-            AgentEstimate::New => text_row(name, "unknown: new"),
+            AgentEstimate::Ran(share) => usage_table_row(name, share),
+            AgentEstimate::Idle => text_table_row(name, "did not run"),
+            AgentEstimate::Changed(_) => text_table_row(name, "unknown: changed"),
+            AgentEstimate::New => text_table_row(name, "unknown: new"),
         });
     }
-    rows.push(usage_row(if is_whole { "all" } else { "at least" }, &total));
+    rows.push(usage_table_row(if is_whole { "all" } else { "at least" }, &total));
     let basis = match &estimate.next_message {
         None => "estimated from run",
         Some(_) => "the next message, estimated from the last message of run",
@@ -124,7 +124,7 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
         format_count(estimate.recorded_totals.turns.into(), "turn"),
     );
     let mut text = String::new();
-    let wall = format_duration(estimate.wall_seconds());
+    let wall = format_duration(estimate.active_seconds());
     let note = if is_whole { "" } else { ", as recorded" };
     text.push_str(&format!("wall clock {wall}{note}\n"));
     text.push_str(&render_cost(estimate, &total));
@@ -147,11 +147,11 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
             text.push_str(&format!("{CAUTION}{}{CAUTION:#}: {meaning}\n", names.join(", ")));
         }
     }
-    text.push_str(&render_notes(estimate, &total));
+    text.push_str(&render_reliability_notes(estimate, &total));
     format!(
         "{}{}\n{}",
         width.wrap_sentences(&title),
-        render_table(&rows),
+        render_aligned_rows(&rows),
         width.wrap_sentences(&text)
     )
 }
@@ -175,7 +175,7 @@ fn render_cost(estimate: &RunEstimate, total: &AgentTotals) -> String {
 }
 
 /// Renders notes about the reliability of the estimate.
-fn render_notes(estimate: &RunEstimate, total: &AgentTotals) -> String {
+fn render_reliability_notes(estimate: &RunEstimate, total: &AgentTotals) -> String {
     let mut text = String::new();
     if total.usage.estimated {
         text.push_str(&format!(
@@ -232,7 +232,7 @@ pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
         "no_longer_there": estimate.removed_agents,
         "known": estimate.known_total(),
         "recorded": estimate.recorded_totals.all,
-        "recorded_wall_seconds": estimate.wall_seconds(),
+        "recorded_wall_seconds": estimate.active_seconds(),
         "simulated": story.start_event().map(|started| &started.simulated),
         "agents_compared": estimate.can_compare,
     });
@@ -243,7 +243,7 @@ pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
 }
 
 /// Formats the usage of an agent as a row of the table.
-fn usage_row(name: &str, share: &AgentTotals) -> [String; 6] {
+fn usage_table_row(name: &str, share: &AgentTotals) -> [String; 6] {
     let usage = share.usage;
     let mark = if usage.estimated { "~" } else { "" };
     let tokens = |tokens: u64| {
@@ -272,13 +272,13 @@ fn usage_row(name: &str, share: &AgentTotals) -> [String; 6] {
 }
 
 /// Creates a row with a text instead of numbers.
-fn text_row(name: &str, words: &str) -> [String; 6] {
+fn text_table_row(name: &str, words: &str) -> [String; 6] {
     let [requests, input, output, time] = std::array::from_fn(|_| String::new());
     [name.to_owned(), words.to_owned(), requests, input, output, time]
 }
 
 /// Renders the rows in columns: names left-aligned, numbers right-aligned. A text instead of numbers can exceed its column.
-fn render_table(rows: &[[String; 6]]) -> String {
+fn render_aligned_rows(rows: &[[String; 6]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter(|row| column == 0 || !row[2].is_empty());
         cells.map(|row| row[column].chars().count()).max().unwrap_or(0)

@@ -195,7 +195,7 @@ fn count_passed_and_failed(files: &[TestedFile]) -> (usize, usize) {
 }
 
 /// Renders the failure on one line: `outcome: expected completed, found agent_failed`.
-fn failure_line(unmet: &FailedExpectation) -> String {
+fn render_failure_line(unmet: &FailedExpectation) -> String {
     let mut text = unmet.what.clone();
     if let Some(expected) = &unmet.expected {
         text.push_str(&format!(": expected {expected}"));

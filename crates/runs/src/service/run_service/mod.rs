@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ensemble_core::conversation::RunCanceller;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{RunId, StoreError, StoredRun};
-use ensemble_history::{RunDriver, RunHistory, RunState, RunSummary};
+use ensemble_history::{DriverProcess, RunHistory, RunState, RunSummary};
 use ensemble_language::data::RunContext;
 use tokio::sync::watch;
 
@@ -29,11 +29,11 @@ use crate::start::runs::{EnsembleRef, Runs};
 
 /// Runs held for several clients. Clones share them.
 #[derive(Clone)]
-pub struct RunService(Arc<Inner>);
+pub struct RunService(Arc<RunServiceShared>);
 
-struct Inner {
+struct RunServiceShared {
     runs: Runs,
-    held: Mutex<HashMap<RunId, ServiceRun>>,
+    held: Mutex<HashMap<RunId, ServiceRunState>>,
     /// Counts the runs that began or ended here.
     changes: watch::Sender<u64>,
     /// Held while a run is resumed for an answer.
@@ -42,7 +42,7 @@ struct Inner {
 
 /// A run that this process drives.
 #[derive(Clone)]
-enum ServiceRun {
+enum ServiceRunState {
     /// Its conversation goes on.
     Driven(Arc<RunHandle>),
     /// Its conversation is over, and its lease is not given back yet.
@@ -52,7 +52,7 @@ enum ServiceRun {
 impl RunService {
     /// Holds runs of this project.
     pub fn new(runs: Runs) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(RunServiceShared {
             runs,
             held: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -70,15 +70,16 @@ impl RunService {
     /// # Errors
     /// As [`Runs::start_run`].
     pub async fn start_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<RunId, RunError> {
-        self.start_ready_run(self.0.runs.prepare_run(ensemble, options)?).await
+        self.start_prepared_run(self.0.runs.prepare_run(ensemble, options)?)
+            .await
     }
 
     /// Begins a run that was made ready, and holds it.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn start_ready_run<'f>(&'f self, ready: ReadyRun) -> BoxFuture<'f, Result<RunId, RunError>> {
-        Box::pin(async move { Ok(self.keep_run(ready.start().await?)) })
+    pub fn start_prepared_run<'f>(&'f self, ready: ReadyRun) -> BoxFuture<'f, Result<RunId, RunError>> {
+        Box::pin(async move { Ok(self.register_until_closed(ready.start_and_spawn().await?)) })
     }
 
     /// Goes on with a run that was cut short, or that waits for an answer.
@@ -86,8 +87,8 @@ impl RunService {
     /// # Errors
     /// As [`Runs::resume_run`]. A run whose conversation goes on here is [`StoreError::Leased`].
     pub async fn resume_run(&self, id: &RunId, options: RunOptions) -> Result<(), RunError> {
-        self.wait_for_lease(id).await;
-        self.keep_run(self.0.runs.resume_run(id, options).await?);
+        self.wait_for_released_lease(id).await;
+        self.register_until_closed(self.0.runs.resume_run(id, options).await?);
         Ok(())
     }
 
@@ -95,16 +96,16 @@ impl RunService {
     ///
     /// # Errors
     /// As [`Runs::continue_run`]. A run whose conversation goes on here is [`StoreError::Leased`].
-    pub async fn continue_run(
+    pub async fn continue_with_message(
         &self,
         id: &RunId,
         message: impl Into<Arc<str>>,
         set: RunContext,
         options: RunOptions,
     ) -> Result<(), RunError> {
-        self.wait_for_lease(id).await;
-        let leased_run = self.0.runs.lease_run(id).await?;
-        self.start_ready_run(leased_run.prepare_continuation(message, set, options)?)
+        self.wait_for_released_lease(id).await;
+        let leased_run = self.0.runs.lease_and_load_run(id).await?;
+        self.start_prepared_run(leased_run.prepare_continuation(message, set, options)?)
             .await?;
         Ok(())
     }
@@ -131,7 +132,7 @@ impl RunService {
             run.cancel(RunCanceller::Client(by.into()));
             return Ok(());
         }
-        self.wait_for_lease(id).await;
+        self.wait_for_released_lease(id).await;
         let lease = self.resolve_run(id).await?.acquire_lease().await?;
         drop(lease);
         Err(RunError::NotAsked(format!(
@@ -150,7 +151,7 @@ impl RunService {
             if let Some(run) = self.find_driven_run(id) {
                 let _ = run.wait_for_end().await;
             }
-            self.wait_for_lease(id).await;
+            self.wait_for_released_lease(id).await;
         })
     }
 
@@ -159,21 +160,21 @@ impl RunService {
     /// # Errors
     /// There is no such run, or its log cannot be read.
     pub fn load_summary<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RunSummary, RunError>> {
-        Box::pin(async move { self.read_summary(&*self.resolve_run(id).await?).await })
+        Box::pin(async move { self.load_run_summary(&*self.resolve_run(id).await?).await })
     }
 
     /// What the latest runs did until now, the latest first, at most `limit`. A run whose log cannot be read is an error.
     ///
     /// # Errors
     /// The store cannot be listed.
-    pub fn list_summaries<'f>(
+    pub fn load_latest_summaries<'f>(
         &'f self,
         limit: usize,
     ) -> BoxFuture<'f, Result<Vec<Result<RunSummary, RunError>>, RunError>> {
         Box::pin(async move {
             let mut summaries = Vec::new();
             for run in self.0.runs.store().list_runs().await?.iter().rev().take(limit) {
-                summaries.push(self.read_summary(&**run).await);
+                summaries.push(self.load_run_summary(&**run).await);
             }
             Ok(summaries)
         })
@@ -192,7 +193,7 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run, or a log cannot be read.
-    pub fn recorded_events<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<Vec<RunEvent>, RunError>> {
+    pub fn read_records_with_nested<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<Vec<RunEvent>, RunError>> {
         Box::pin(async move {
             Ok(RunTreeReader::new(self.resolve_run(id).await?, 0)
                 .read_unread_records()
@@ -205,37 +206,38 @@ impl RunService {
         self.0.changes.subscribe()
     }
 
-    async fn read_summary(&self, run: &dyn StoredRun) -> Result<RunSummary, RunError> {
+    async fn load_run_summary(&self, run: &dyn StoredRun) -> Result<RunSummary, RunError> {
         // Found before the log is read: everything that another process wrote before its end is read.
-        let driver = self.run_driver(run);
+        let driver = self.find_run_driver(run);
         let history = RunHistory::from_records(&run.read_journal().await?.records);
-        self.summarize_run(run.id(), &history, driver).ok_or(RunError::NotBegun)
+        self.summarize_current_run(run.id(), &history, driver)
+            .ok_or(RunError::NotBegun)
     }
 
     /// Returns the process that drives the run.
-    pub fn run_driver(&self, run: &dyn StoredRun) -> RunDriver {
+    pub fn find_run_driver(&self, run: &dyn StoredRun) -> DriverProcess {
         match self.is_driven_here(run.id()) {
-            true => RunDriver::Process(std::process::id()),
-            false => run.driver_pid().into(),
+            true => DriverProcess::Process(std::process::id()),
+            false => run.lease_holder_pid().into(),
         }
     }
 
     /// Returns the summary of a run with this history; `None` if the run has no records.
-    pub fn summarize_run(&self, id: &RunId, history: &RunHistory, driver: RunDriver) -> Option<RunSummary> {
+    pub fn summarize_current_run(&self, id: &RunId, history: &RunHistory, driver: DriverProcess) -> Option<RunSummary> {
         let summary = history.summarize_run(id.clone(), driver)?;
         Some(RunSummary {
-            state: self.run_state(id, history, driver),
+            state: self.current_run_state(id, history, driver),
             ..summary
         })
     }
 
     /// Returns the state of a run with this history. This process knows more than the records of a run that goes on
     /// here: a run that ended is about to continue, and a question can be open that no record contains.
-    pub fn run_state(&self, id: &RunId, history: &RunHistory, driver: RunDriver) -> RunState {
+    pub fn current_run_state(&self, id: &RunId, history: &RunHistory, driver: DriverProcess) -> RunState {
         if !self.is_driven_here(id) {
             return history.run_state(driver);
         }
-        match self.open_requests(id).is_empty() {
+        match self.live_open_requests(id).is_empty() {
             true if history.end_event().is_some() => RunState::Running,
             true => history.run_state(driver),
             false => RunState::Waiting,
@@ -249,52 +251,53 @@ impl RunService {
         }
     }
 
-    fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, ServiceRun>> {
+    fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, ServiceRunState>> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the handle of a run whose conversation goes on here.
     fn find_driven_run(&self, id: &RunId) -> Option<Arc<RunHandle>> {
         match self.lock_runs().get(id) {
-            Some(ServiceRun::Driven(run)) if !run.has_segment_ended() => Some(run.clone()),
+            Some(ServiceRunState::Driven(run)) if !run.has_segment_ended() => Some(run.clone()),
             _ => None,
         }
     }
 
     /// Holds a run until its conversation is over.
-    fn keep_run(&self, run: RunHandle) -> RunId {
+    fn register_until_closed(&self, run: RunHandle) -> RunId {
         let id = run.id().clone();
         let run = Arc::new(run);
-        self.lock_runs().insert(id.clone(), ServiceRun::Driven(run.clone()));
-        self.notify_change();
+        self.lock_runs()
+            .insert(id.clone(), ServiceRunState::Driven(run.clone()));
+        self.notify_subscribers();
         tokio::spawn({
             let (service, id) = (self.clone(), id.clone());
             async move {
                 let _ = run.wait_for_end().await;
                 let closed = run.wait_until_closed();
-                service.lock_runs().insert(id.clone(), ServiceRun::Closing);
+                service.lock_runs().insert(id.clone(), ServiceRunState::Closing);
                 // The run is closed when the last handle is dropped.
                 drop(run);
                 closed.await;
                 service.lock_runs().remove(&id);
-                service.notify_change();
+                service.notify_subscribers();
             }
         });
         id
     }
 
-    fn notify_change(&self) {
+    fn notify_subscribers(&self) {
         self.0.changes.send_modify(|changes| *changes += 1);
     }
 
     /// Waits until a run whose conversation is over has given its lease back.
-    fn wait_for_lease<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
+    fn wait_for_released_lease<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
         Box::pin(async move {
             let mut changes = self.subscribe_changes();
             loop {
                 let is_closing = match self.lock_runs().get(id) {
-                    Some(ServiceRun::Driven(run)) => run.has_segment_ended(),
-                    Some(ServiceRun::Closing) => true,
+                    Some(ServiceRunState::Driven(run)) => run.has_segment_ended(),
+                    Some(ServiceRunState::Closing) => true,
                     None => false,
                 };
                 if !is_closing || changes.changed().await.is_err() {

@@ -8,7 +8,7 @@
     expect(dead_code, reason = "only tests look at what is noted")
 )]
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum DiskEffect<'a> {
+pub(crate) enum RecordedDiskEffect<'a> {
     /// A folder was made.
     Folder,
     /// An empty file was made.
@@ -34,7 +34,7 @@ mod recorded {
 
     use serde_json::{Value, json};
 
-    use super::DiskEffect;
+    use super::RecordedDiskEffect;
 
     static RECORD: OnceLock<File> = OnceLock::new();
 
@@ -50,16 +50,16 @@ mod recorded {
         Ok(())
     }
 
-    pub(crate) fn record_effect(path: &Path, effect: DiskEffect<'_>) {
+    pub(crate) fn record_disk_effect(path: &Path, effect: RecordedDiskEffect<'_>) {
         let Some(mut file) = RECORD.get() else { return };
         let (name, value) = match effect {
-            DiskEffect::Folder => ("folder", Value::Null),
-            DiskEffect::File => ("file", Value::Null),
-            DiskEffect::Append(bytes) => ("append", String::from_utf8_lossy(bytes).into()),
-            DiskEffect::Cut(length) => ("cut", length.into()),
-            DiskEffect::Sync => ("sync", Value::Null),
-            DiskEffect::Rename(name) => ("rename", name.into()),
-            DiskEffect::Remove => ("remove", Value::Null),
+            RecordedDiskEffect::Folder => ("folder", Value::Null),
+            RecordedDiskEffect::File => ("file", Value::Null),
+            RecordedDiskEffect::Append(bytes) => ("append", String::from_utf8_lossy(bytes).into()),
+            RecordedDiskEffect::Cut(length) => ("cut", length.into()),
+            RecordedDiskEffect::Sync => ("sync", Value::Null),
+            RecordedDiskEffect::Rename(name) => ("rename", name.into()),
+            RecordedDiskEffect::Remove => ("remove", Value::Null),
         };
         let mut line = json!({"effect": name, "path": path, "value": value}).to_string();
         line.push('\n');
@@ -68,7 +68,7 @@ mod recorded {
 }
 
 #[cfg(debug_assertions)]
-pub(crate) use recorded::record_effect;
+pub(crate) use recorded::record_disk_effect;
 #[cfg(debug_assertions)]
 pub use recorded::start_recording_effects;
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg_attr(not(debug_assertions), expect(unreachable_pub, reason = "only tests name a fault"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendFault {
-    point: FaultPoint,
+    point: AppendFaultPoint,
     /// The append, from 1.
     append: u64,
 }
@@ -21,7 +21,7 @@ pub struct AppendFault {
 /// A point of an append.
 #[cfg_attr(not(debug_assertions), expect(dead_code, reason = "only tests have faults"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FaultPoint {
+pub(crate) enum AppendFaultPoint {
     /// Nothing of the record is written.
     Before,
     /// Half of it is.
@@ -38,7 +38,7 @@ static APPENDS: AtomicU64 = AtomicU64::new(0);
 #[cfg(debug_assertions)]
 impl AppendFault {
     /// From now on the process has this fault.
-    pub fn arm_fault(self) {
+    pub fn arm_for_process(self) {
         // The first one counts.
         let _ = ARMED.set(self);
     }
@@ -53,10 +53,10 @@ impl FromStr for AppendFault {
         let wrong = || format!("`{text}` is not one of before:N, torn:N, written:N and synced:N, with N from 1");
         let (point, append) = text.split_once(':').ok_or_else(wrong)?;
         let point = match point {
-            "before" => FaultPoint::Before,
-            "torn" => FaultPoint::Torn,
-            "written" => FaultPoint::Written,
-            "synced" => FaultPoint::Synced,
+            "before" => AppendFaultPoint::Before,
+            "torn" => AppendFaultPoint::Torn,
+            "written" => AppendFaultPoint::Written,
+            "synced" => AppendFaultPoint::Synced,
             _ => return Err(wrong()),
         };
         match append.parse() {
@@ -72,14 +72,14 @@ pub(crate) fn is_fault_armed() -> bool {
 }
 
 /// Counts an append: the fault that it has.
-pub(crate) fn next_append_fault() -> Option<FaultPoint> {
+pub(crate) fn count_append_fault() -> Option<AppendFaultPoint> {
     let fault = ARMED.get()?;
     let append = APPENDS.fetch_add(1, Ordering::Relaxed) + 1;
     (append == fault.append).then_some(fault.point)
 }
 
 /// Ends the process as a crash would: at once, and nothing is tidied up.
-pub(crate) fn crash_process() -> ! {
+pub(crate) fn kill_own_process() -> ! {
     #[cfg(unix)]
     {
         use rustix::process::{Signal, getpid, kill_process};

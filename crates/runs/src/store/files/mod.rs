@@ -27,6 +27,6 @@ pub use batch::BatchFiles;
 pub use effects::start_recording_effects;
 #[cfg(debug_assertions)]
 pub use fault::AppendFault;
-pub use read::{JournalFile, JournalRecords, open_journal, read_journal, read_journal_lines};
-pub use store::FileStore;
+pub use read::{JournalFileRecords, JournalRecords, open_journal, read_journal, read_journal_lines};
+pub use store::FileRunStore;
 pub use write::JournalWriter;

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Stat, fstat, statat};
 
-use super::effects::{DiskEffect, record_effect};
+use super::effects::{RecordedDiskEffect, record_disk_effect};
 
 /// A file that is written.
 #[derive(Debug)]
-pub(crate) struct FileSink {
+pub(crate) struct RecordedFileWriter {
     file: File,
     path: PathBuf,
 }
 
-impl FileSink {
+impl RecordedFileWriter {
     pub(crate) fn new(file: File, path: PathBuf) -> Self {
         Self { file, path }
     }
@@ -27,7 +27,7 @@ impl FileSink {
     /// Adds these bytes.
     pub(crate) fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         (&self.file).write_all(bytes)?;
-        record_effect(&self.path, DiskEffect::Append(bytes));
+        record_disk_effect(&self.path, RecordedDiskEffect::Append(bytes));
         Ok(())
     }
 
@@ -35,14 +35,14 @@ impl FileSink {
     pub(crate) fn truncate(&self, length: u64) -> io::Result<()> {
         self.file.set_len(length)?;
         (&self.file).seek(SeekFrom::Start(length))?;
-        record_effect(&self.path, DiskEffect::Cut(length));
+        record_disk_effect(&self.path, RecordedDiskEffect::Cut(length));
         Ok(())
     }
 
     /// Makes sure that the content is on the disk.
     pub(crate) fn sync_content(&self) -> io::Result<()> {
         self.file.sync_data()?;
-        record_effect(&self.path, DiskEffect::Sync);
+        record_disk_effect(&self.path, RecordedDiskEffect::Sync);
         Ok(())
     }
 
@@ -92,15 +92,15 @@ impl WatchedFile {
     ///
     /// # Errors
     /// It is.
-    pub(crate) fn check_in_place(&self) -> io::Result<()> {
+    pub(crate) fn check_not_replaced(&self) -> io::Result<()> {
         match FileIdentity::from_path(&self.path) {
             Some(current_identity) if current_identity == self.identity => Ok(()),
-            Some(_) => Err(self.moved_error("replaced")),
-            None => Err(self.moved_error("deleted")),
+            Some(_) => Err(self.replaced_or_deleted_error("replaced")),
+            None => Err(self.replaced_or_deleted_error("deleted")),
         }
     }
 
-    fn moved_error(&self, what: &str) -> io::Error {
+    fn replaced_or_deleted_error(&self, what: &str) -> io::Error {
         io::Error::other(format!("{} was {what} while the run was executed", self.path.display()))
     }
 }

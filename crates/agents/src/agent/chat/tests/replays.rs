@@ -47,7 +47,7 @@ async fn a_replay_executes_what_depends_on_a_changed_tool() {
     );
     let calls = &replayed.thread.iterations()[0].tool_calls;
     assert_eq!(
-        (calls[0].result_text(), calls[1].result_text()),
+        (calls[0].text_for_model(), calls[1].text_for_model()),
         ("rain".into(), "noon".into())
     );
     assert_eq!(
@@ -98,7 +98,7 @@ async fn other_instructions_and_a_missing_tool_are_changes() {
     assert_eq!(list_texts(&replayed.thread)[2], "I cannot look.");
     assert!(
         replayed.thread.iterations()[0].tool_calls[0]
-            .result_text()
+            .text_for_model()
             .contains("there is no tool")
     );
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::part_order::{OpenPartGuard, OpenParts};
 use ensemble_core::request::{
-    AddressMatch, AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAddress, find_named,
+    AddressMatchPrecision, AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAddress,
+    find_most_precise_match,
 };
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -90,7 +91,7 @@ impl PreparedAnswers {
 
     /// Creates the author of answers from this source.
     pub fn author_for_source(&self, source: AnswerSource) -> AnswerAuthor {
-        AnswerAuthor::with_user(source, self.user.as_deref().unwrap_or_default())
+        AnswerAuthor::with_visible_user(source, self.user.as_deref().unwrap_or_default())
     }
 
     /// Adds an answer to the next question of the address.
@@ -160,7 +161,7 @@ impl PreparedAnswers {
     fn find_file_entry(&self, address: &RequestAddress) -> Option<(&str, &Value)> {
         let entries = self.file.iter();
         let entries = entries.map(|(given, entry)| (given.as_str(), (given.as_str(), entry)));
-        find_named(entries, address)
+        find_most_precise_match(entries, address)
     }
 
     /// Finds the address and list index of the file answer for an execution (from 1). The index is `None` if the entry is no list.
@@ -199,7 +200,7 @@ impl PreparedAnswers {
     /// Finds the index of the first `--answer` text for the address.
     fn find_next_answer(&self, address: &RequestAddress) -> Option<usize> {
         let entries = self.next.iter().enumerate();
-        find_named(entries.map(|(at, (given, _))| (given.as_str(), at)), address)
+        find_most_precise_match(entries.map(|(at, (given, _))| (given.as_str(), at)), address)
     }
 
     /// Removes and returns the first `--answer` text for the address.
@@ -210,8 +211,8 @@ impl PreparedAnswers {
 
     /// Returns whether the answer to the next question of the address is for several parts.
     fn is_next_for_parts(&self, address: &RequestAddress) -> bool {
-        let is_exact = |at: usize| address.match_name(&self.next[at].0) == Some(AddressMatch::Exact);
-        address.has_keys() && self.find_next_answer(address).is_some_and(|at| !is_exact(at))
+        let is_exact = |at: usize| address.match_precision(&self.next[at].0) == Some(AddressMatchPrecision::Exact);
+        address.has_part_keys() && self.find_next_answer(address).is_some_and(|at| !is_exact(at))
     }
 }
 
@@ -345,7 +346,7 @@ impl AnswerQueue {
         }
         let always = answers.always.iter();
         let always = always.map(|(given, text)| (given.as_str(), (given, text)));
-        if let Some((given, text)) = find_named(always, address) {
+        if let Some((given, text)) = find_most_precise_match(always, address) {
             used_always.insert(given.clone());
             return PreparedAnswer::Answer(
                 Value::String(text.clone()),

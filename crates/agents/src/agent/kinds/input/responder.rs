@@ -17,10 +17,10 @@ use crate::agent::kinds::generator::{
 };
 use crate::agent::kinds::question_cache::{find_remembered_answer, render_unkeyed_lines};
 use crate::agent::kinds::scope::rhai_variables;
-use ensemble_core::reply::{describe_missing_object, output_for_schema, parse_json_reply};
+use ensemble_core::reply::{describe_missing_object, output_for_schema, parse_reply_with_schema};
 use ensemble_core::request::AnswerSource;
-use ensemble_core::runner::ExecutionRecords;
-use ensemble_core::thread::{ExecutionRef, NoLiveOutput, ThreadIteration};
+use ensemble_core::runner::ExecutionRecorder;
+use ensemble_core::thread::{ExecutionAttemptRef, IgnoredLiveOutput, ThreadIteration};
 use ensemble_language::data::{ExecutionFailure, FailureKind, OperatorQuestion, RunContext};
 use ensemble_language::ensemble::{Agent, PreparedResponses};
 use ensemble_language::execution_history::ExecutionHistory;
@@ -159,7 +159,7 @@ async fn answer_by_script(
     question: &OperatorQuestion,
     execution: &ExecutionInput,
 ) -> Result<Option<Value>, ExecutionFailure> {
-    let mut variables = rhai_variables(execution, |name| script.reads_variable(name));
+    let mut variables = rhai_variables(execution, |name| script.may_read_variable(name));
     // Only the question reads the whole history.
     variables.retain(|(name, _)| name != "history");
     variables.push(("history".into(), ScriptVariable::Past(ExecutionHistory::default())));
@@ -189,7 +189,7 @@ fn conversation_variables(
     const STATE: &str = "conversation_state";
     const COUNTS: &str = "agent_execution_count";
     const HISTORY: &str = "conversation_history";
-    let is_read = |name: &str| script.reads_variable(name) || script.reads_variable(STATE);
+    let is_read = |name: &str| script.may_read_variable(name) || script.may_read_variable(STATE);
     let counts = match is_read(COUNTS) {
         true => count_executions_by_agent(agent_names, &execution.history),
         false => Map::new(),
@@ -201,7 +201,7 @@ fn conversation_variables(
         }
         false => Value::Null,
     };
-    let state = match script.reads_variable(STATE) {
+    let state = match script.may_read_variable(STATE) {
         true => json!({
             "turn_count": execution.turn_count,
             COUNTS: counts,
@@ -233,7 +233,7 @@ async fn request_answer(
         attachments: Vec::new(),
         text: asked,
         systems,
-        source: ExecutionRef {
+        source: ExecutionAttemptRef {
             run: execution.run_id.clone(),
             agent: Arc::clone(&execution.agent_name),
             execution: execution.execution,
@@ -244,15 +244,15 @@ async fn request_answer(
         remaining: execution.remaining,
         output_schema: None,
         remembered_text: None,
-        records: ExecutionRecords::default(),
+        records: ExecutionRecorder::default(),
         options: None,
         goes_on: None,
         clock: execution.stopwatch.clone(),
     };
     let end = dialogue
-        .run_round(opening, &NoTools, &NoLiveOutput, &execution.ledger)
+        .run_round(opening, &NoTools, &IgnoredLiveOutput, &execution.ledger)
         .await;
-    let iterations = execution.ledger.close_round().into_iterations();
+    let iterations = execution.ledger.end_round().into_iterations();
     let (text, _) = end.map_err(|cause| ExecutionFailure::new(cause.failure_kind(), cause.to_string()))?;
     *exchange = iterations;
     Ok(text)
@@ -264,7 +264,7 @@ fn reply_to_answer(reply: &str, question: &OperatorQuestion) -> Value {
     if is_text || describe_missing_object(reply).is_some() {
         return json!(reply);
     }
-    Value::Object(output_for_schema(&parse_json_reply(reply)).into_owned())
+    Value::Object(output_for_schema(&parse_reply_with_schema(reply)).into_owned())
 }
 
 /// Renders the system prompt of each model profile.
@@ -278,7 +278,7 @@ async fn render_system_prompts(
             systems.push(None);
             continue;
         };
-        let rendered = template_worker::render_template(template, scope)
+        let rendered = template_worker::render_template_async(template, scope)
             .await
             .map_err(|error| {
                 let error = format!("system_prompt of the model profile: {error}");

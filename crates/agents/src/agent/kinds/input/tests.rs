@@ -137,10 +137,10 @@ enum Told {
     Waiting(OperatorQuestion),
 }
 
-fn told(observed: AttemptOutcome) -> Told {
+fn told(observed: AttemptEnd) -> Told {
     match observed {
-        AttemptOutcome::NeedsInput(mut requests) => Told::Waiting(requests.remove(0).question),
-        AttemptOutcome::Finished(observation) => match observation.result {
+        AttemptEnd::NeedsInput(mut requests) => Told::Waiting(requests.remove(0).question),
+        AttemptEnd::Finished(observation) => match observation.result {
             Ok(output) => Told::Output(Value::Object(output)),
             Err(failure) => Told::Failed(failure.kind, failure.error),
         },
@@ -334,7 +334,7 @@ fn with_model(replies: &[&str]) -> Setup {
 
 async fn observe(runner: &InputRunner, execution: ExecutionInput) -> AttemptResult {
     match runner.execute_attempt(execution).await {
-        AttemptOutcome::Finished(observation) => observation,
+        AttemptEnd::Finished(observation) => observation,
         other => panic!("{other:?}"),
     }
 }

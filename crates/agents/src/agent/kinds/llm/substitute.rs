@@ -17,12 +17,12 @@ use ensemble_language::ensemble::Agent;
 const HISTORY: &str = "history";
 
 /// A script agent that a model replaces.
-pub(crate) struct ScriptSubstitute {
+pub(crate) struct ReplacedScriptAgent {
     description: Option<Arc<str>>,
     output_schema: Option<Value>,
 }
 
-impl ScriptSubstitute {
+impl ReplacedScriptAgent {
     /// Creates the substitute of a script agent.
     pub(crate) fn for_agent(agent: &Agent) -> Self {
         Self {

@@ -77,7 +77,7 @@ fn anthropic_gets_no_message_without_text() {
 #[test]
 fn gemini_gets_results_as_objects_and_no_query_by_a_models_name() {
     let mut request = request("gemini");
-    request.messages[2].tool_calls[0].end = Some(ToolEnd::Result(json!("four")));
+    request.messages[2].tool_calls[0].end = Some(ToolCallEnd::Result(json!("four")));
     assert_eq!(
         of("gemini").request_body(&request, None)["contents"][2]["parts"][0]["functionResponse"]["response"],
         json!({"result": "four"})

@@ -41,7 +41,7 @@ impl LayoutDirection {
     }
 
     /// Converts a size of the layout to a width and a height.
-    pub(super) fn to_size(self, extent: BoxExtent) -> PixelSize {
+    pub(super) fn to_picture_size(self, extent: BoxExtent) -> PixelSize {
         match self {
             Self::Down => (extent.breadth, extent.depth),
             Self::Right => (extent.depth, extent.breadth),
@@ -63,7 +63,7 @@ impl SvgCanvas {
     pub(super) fn picture_rectangle(&self, area: &PlacedBox) -> ((f64, f64), PixelSize) {
         (
             self.picture_point(area.start_corner()),
-            self.direction.to_size(area.extent),
+            self.direction.to_picture_size(area.extent),
         )
     }
 

@@ -5,7 +5,7 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Returns the width of a text in pixels. `each` is the width of a normal character.
-pub(super) fn text_width(text: &str, each: f64) -> f64 {
+pub(super) fn estimate_text_width(text: &str, each: f64) -> f64 {
     text.width() as f64 * each
 }
 
