@@ -47,7 +47,7 @@ pub(crate) struct Cli {
     pub trust: bool,
 }
 
-/// The commands.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a conversation

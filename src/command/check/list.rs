@@ -1,4 +1,4 @@
-//! `ensemble list`: the ensembles that can be run by name from here.
+//! `ensemble list`: lists the ensembles that can be run by name in this folder.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use ensemble_project::catalogue::{CatalogueEntry, list_ensembles};
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 
-/// `ensemble list`.
+/// Executes `ensemble list`: prints the ensembles with their inputs and questions. Returns the exit code.
 pub(crate) fn list(args: &ListArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let named_ensembles: Vec<CatalogueEntry> = list_ensembles(&surroundings.project).collect();
     if args.is_json() {
@@ -28,14 +28,14 @@ pub(crate) fn list(args: &ListArgs, surroundings: &CliEnvironment) -> Result<u8,
     Ok(exit::SUCCESS)
 }
 
-/// Returns the names of all ensembles that can be named here.
+/// Returns the names of all ensembles that can be run by name in this folder.
 pub(crate) fn names(surroundings: &CliEnvironment) -> Vec<String> {
     list_ensembles(&surroundings.project)
         .map(|listed| listed.name)
         .collect()
 }
 
-/// Returns the error of a command that needs an ensemble and got none.
+/// Creates the error of a command without its ensemble argument. The help text lists the names of ensembles.
 pub(crate) fn no_ensemble_error(command: &str, surroundings: &CliEnvironment) -> CliError {
     let help = match names(surroundings).as_slice() {
         [] => "create an ensemble with `ensemble init`, or name a file by its path".to_owned(),
@@ -47,7 +47,7 @@ pub(crate) fn no_ensemble_error(command: &str, surroundings: &CliEnvironment) ->
     CliError::usage_error_with_help("no ensemble was named", help)
 }
 
-/// Returns the input agents, each with its question.
+/// Iterates over the input agents, each with its question.
 fn input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &QuestionSpec)> {
     ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Input(input) => Some((agent, input)),
@@ -55,7 +55,7 @@ fn input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &QuestionS
     })
 }
 
-/// Renders an ensemble for people.
+/// Renders an ensemble for people: description, errors, inputs and questions.
 fn render_text(listed: &CatalogueEntry) -> String {
     let CatalogueEntry {
         name,

@@ -1,4 +1,4 @@
-//! `ensemble replay`: decides every turn of a record again, with the recorded results, and shows the first difference.
+//! `ensemble replay`: repeats every decision of a record with the recorded results, and shows the first difference.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ pub(crate) struct ReplayArgs {
     pub showing: ShowingArgs,
 }
 
-/// `ensemble replay`.
+/// Executes `ensemble replay` for a run, a journal, a saved result or a batch. Returns the exit code.
 pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if let Some(batch) = args
         .record
@@ -100,7 +100,10 @@ pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) ->
     })
 }
 
-/// Replays the runs of all rows of a batch.
+/// Replays the runs of all rows of a batch, and prints the results. Returns the exit code.
+///
+/// # Errors
+/// The options are for one run.
 fn replay_all_rows(batch: &BatchSummary, args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if !args.live.is_empty() || args.showing.output == RunOutput::Events {
         let message = format!(
@@ -123,7 +126,7 @@ fn replay_all_rows(batch: &BatchSummary, args: &ReplayArgs, surroundings: &CliEn
     ))
 }
 
-/// Returns a progress bar, on a terminal and for a long record.
+/// Creates a progress bar in bytes. Returns `None` for a short record, a quiet command, or without a terminal.
 fn progress_bar(record: &RunRecord, args: &ReplayArgs, surroundings: &CliEnvironment) -> Option<ProgressBar> {
     const LONG: u64 = 16 << 20;
     let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
@@ -143,6 +146,7 @@ fn progress_bar(record: &RunRecord, args: &ReplayArgs, surroundings: &CliEnviron
     })
 }
 
+/// Renders the result of the replay. With `quiet`, renders only a divergence.
 fn render_replay(replayed: &ReplayResult, quiet: bool) -> String {
     match &replayed.outcome {
         ReplayOutcome::Same | ReplayOutcome::CutShort { .. } if quiet => String::new(),
@@ -171,6 +175,7 @@ fn render_replay(replayed: &ReplayResult, quiet: bool) -> String {
     }
 }
 
+/// Converts the outcome of the replay and the state of the run to a JSON document.
 fn replay_to_json(outcome: &ReplayOutcome, state: &ConversationState) -> String {
     let mut document = serde_json::to_value(RunResult(state)).unwrap_or_default();
     if let (Value::Object(document), ReplayOutcome::Diverged(divergence)) = (&mut document, outcome) {

@@ -49,7 +49,7 @@ pub(crate) struct ContinueArgs {
     pub driving: DrivingArgs,
 }
 
-/// `ensemble resume`.
+/// Executes `ensemble resume`: continues an interrupted or waiting run to its end. Returns the exit code.
 pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let showing =
         build_remote_display(args.on.as_deref(), &args.showing, surroundings).with_limit_refusal(&args.driving);
@@ -85,7 +85,7 @@ pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Re
     })
 }
 
-/// `ensemble continue`.
+/// Executes `ensemble continue`: adds a message to a run that has ended, and drives the run to its end. Returns the exit code.
 pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let showing = build_display(&args.showing, surroundings).with_limit_refusal(&args.driving);
     let runs = surroundings.runs_with(&showing.operator);
@@ -126,8 +126,8 @@ pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -
     })
 }
 
-/// Prints notes if the file has other agents than the recorded copy, which the run uses, and if something behind the agents
-/// has changed.
+/// Prints a note if the ensemble file differs from the recorded copy, and a warning if scripts or other files of agents have changed.
+/// The note contains a command of `ensemble` with the name `command`.
 fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &CliEnvironment) {
     if let Some((file, changes)) = recorded.file_changes(&surroundings.project) {
         let id = recorded.run.id();
@@ -144,7 +144,7 @@ fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &CliEnviron
     }
 }
 
-/// Reports a run that has already ended once more.
+/// Reports every record of a run that has already ended.
 fn report_again(recorded: &RecordedRun, reporter: &mut dyn Reporter) -> Result<(), RunError> {
     let mut state = ConversationState::new(recorded.prepared.plan.clone());
     for record in &recorded.journal.records {

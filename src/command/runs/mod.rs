@@ -131,7 +131,7 @@ pub(crate) struct RunsListArgs {
     pub batch: Option<String>,
 }
 
-/// `ensemble runs …`.
+/// Executes a subcommand of `ensemble runs`. Returns the exit code.
 pub(crate) fn run_runs_command(command: &RunsCommand, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let store = surroundings.project_runs().store();
     let store = &*store;
@@ -162,10 +162,10 @@ pub(crate) fn run_runs_command(command: &RunsCommand, surroundings: &CliEnvironm
     })
 }
 
-/// The part of an id that is enough to name the run.
+/// Style of the part of an id that is enough to name the run.
 const ENOUGH: TrustedStyle = TrustedStyle::new(anstyle::Style::new().bold());
 
-/// A run in the list.
+/// Run in the output of `ensemble runs list`.
 struct RunListRow {
     id: RunId,
     ensemble: Arc<str>,
@@ -182,6 +182,7 @@ struct RunListRow {
     usage: ModelUsage,
 }
 
+/// Prints all runs of the store and all batches of the project (`ensemble runs list`). Warns about journals that cannot be read.
 async fn list_runs(store: &dyn RunStore, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let mut runs = Vec::new();
     for run in store.list_runs().await? {
@@ -205,7 +206,7 @@ async fn list_runs(store: &dyn RunStore, as_json: bool, surroundings: &CliEnviro
     ))
 }
 
-/// Prints a list of runs that are stored in this place, and the batches of the project.
+/// Prints the runs and batches as lines or as one JSON document. `place` names the store for an empty list.
 fn print_runs(
     listed: &[RunListRow],
     batches: &[BatchSummary],
@@ -260,6 +261,7 @@ impl From<RunSummary> for RunListRow {
 }
 
 impl RunListRow {
+    /// Converts the run to JSON.
     fn to_json(&self) -> serde_json::Value {
         json!({
             "run_id": self.id,
@@ -278,8 +280,8 @@ impl RunListRow {
         })
     }
 
-    /// `short`: the part of the id that is enough to name the run. `longest` and `widest`: the widths of the columns of ids
-    /// and ensembles.
+    /// Renders the run as one line. `short` is the part of the id that is enough to name the run.
+    /// `longest` and `widest` are the widths of the columns of ids and ensembles.
     fn to_line(&self, short: &str, longest: usize, widest: usize) -> String {
         let when = self.started_at.with_timezone(&Local).format("%Y-%m-%d %H:%M");
         let Self {
@@ -311,13 +313,13 @@ impl RunListRow {
     }
 }
 
-/// Returns the id with its beginning `short` marked.
+/// Returns the id with its beginning `short` in bold.
 fn mark_id(id: &RunId, short: &str) -> String {
     let after = &id.as_str()[short.len()..];
     format!("{ENOUGH}{short}{ENOUGH:#}{after}")
 }
 
-/// Returns the run with this id, beginning of an id, or folder; without an argument, the latest run.
+/// Finds the run with this id, beginning of an id, or folder. Without an argument, finds the latest run.
 async fn find_run(
     given: Option<&str>,
     store: &dyn RunStore,
@@ -333,15 +335,15 @@ async fn find_run(
     }
 }
 
-/// A record of any form, read as a story.
+/// Record of any form, loaded as a story.
 pub(crate) struct OpenedRecord {
-    /// The events.
+    /// Story of the run.
     pub(crate) story: RunStory,
-    /// The process that drives the run.
+    /// Process that drives the run.
     pub(crate) driver: RunDriver,
-    /// The ensemble, if it is available.
+    /// Ensemble of the run, if it is available.
     pub(crate) prepared: Option<PreparedEnsemble>,
-    /// The context at the end, if the ensemble is available or the result contains the context.
+    /// Context at the end, if the ensemble is available or the saved result contains the context.
     context: Option<RunContext>,
 }
 
@@ -352,7 +354,10 @@ impl OpenedRecord {
     }
 }
 
-/// Opens the record with this name, or the latest run.
+/// Loads the record with this name, or the latest run.
+///
+/// # Errors
+/// There is no such record, or the record cannot be read.
 pub(crate) async fn open_record(given: Option<&str>, surroundings: &CliEnvironment) -> Result<OpenedRecord, CliError> {
     let project = &surroundings.project;
     let mut driver = RunDriver::NoProcess;
@@ -394,7 +399,7 @@ pub(crate) async fn open_record(given: Option<&str>, surroundings: &CliEnvironme
     })
 }
 
-/// Refuses the path of a run that leads through a symbolic link: what would be deleted is not where the path says.
+/// Returns an error if the path of the run leads through a symbolic link, because the run would be deleted elsewhere.
 fn refuse_link(folder: &Path, given: &Path) -> Result<(), CliError> {
     let mut path = folder.to_owned();
     for part in given.components() {
@@ -409,7 +414,7 @@ fn refuse_link(folder: &Path, given: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Deletes these runs, or the latest.
+/// Deletes the named runs, or the latest run if `last` is set. Prints the id of each deleted run.
 async fn remove_runs(
     store: &dyn RunStore,
     runs: &[String],

@@ -41,13 +41,14 @@ pub(crate) const RUN_CODES: &[(&str, &str)] = &[
     ("130, 143", "Ctrl-C; SIGTERM"),
 ];
 
-/// Returns the exit code of a run that ended like this. `cause` tells Ctrl-C from SIGTERM.
+/// Returns the exit code of a run with this end. `cause` distinguishes Ctrl-C from SIGTERM.
+/// With `fail_on_limit`, exhausted agents turn success into the exit code of a limit.
 pub(crate) fn exit_code_for_end(ended: &RunEnded, cause: Option<&RunInterruption>, fail_on_limit: bool) -> u8 {
     let code = run_exit_code(ended.completion_reason, ended.is_success(), cause);
     apply_fail_on_limit(code, fail_on_limit && !ended.exhausted.is_empty())
 }
 
-/// Returns the exit code in the type of the standard library.
+/// Converts the exit code to the type of the standard library.
 pub(crate) fn to_exit_code(code: u8) -> ExitCode {
     ExitCode::from(code)
 }

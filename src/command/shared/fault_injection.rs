@@ -11,10 +11,10 @@ const VARIABLE: &str = "ENSEMBLE_FAULT";
 /// The environment variable with the file to which all effects on recorded runs are appended.
 const EFFECTS: &str = "ENSEMBLE_EFFECTS";
 
-/// Arms the fault that the environment variable describes, and records effects if that is asked for.
+/// Arms the fault of `ENSEMBLE_FAULT`, and starts the recording of effects if `ENSEMBLE_EFFECTS` names a file.
 ///
 /// # Errors
-/// The value of the variable is not valid.
+/// The value of a variable is not valid, or the file of effects cannot be opened.
 pub(crate) fn arm_fault() -> Result<(), CliError> {
     if let Some(path) = std::env::var_os(EFFECTS).filter(|path| !path.is_empty()) {
         let recorded = start_recording_effects(path.as_ref());

@@ -1,4 +1,4 @@
-//! The texts of `--help` beside those of the arguments: groups of commands, headings of options, examples and exit codes.
+//! Texts of `--help` in addition to those of the arguments: groups of commands, headings of options, examples and exit codes.
 //!
 //! **Invariant:** every command is in one group, and every example is accepted by the arguments of its command.
 
@@ -413,7 +413,7 @@ const COMMANDS: &[CommandHelp] = &[
     },
 ];
 
-/// Returns the command line of the program with all texts of `--help`.
+/// Builds the command line of the program with all texts of `--help`.
 pub(crate) fn build_command() -> Command {
     let mut program = Cli::command();
     let global_options: Vec<Arg> = program
@@ -438,6 +438,7 @@ pub(crate) fn build_command() -> Command {
 }
 
 impl CommandHelp {
+    /// Renders the text after the options of a command: its examples and its exit codes.
     fn render_after_help(&self) -> String {
         let mut text = "Examples:".to_owned();
         for (example, purpose) in self.examples {
@@ -451,11 +452,12 @@ impl CommandHelp {
     }
 }
 
-/// Hides options: clap does not add a global option to a command that has an argument with the same id.
+/// Adds hidden copies of the options to the command. clap does not add a global option to a command with an argument of the same id.
 fn hide_options(command: Command, options: &[Arg]) -> Command {
     command.args(options.iter().cloned().map(|option| option.hide(true)))
 }
 
+/// Moves each option of the command under the heading of its group.
 fn set_headings(command: Command) -> Command {
     command.mut_args(|arg| match find_heading(arg.get_id().as_str()) {
         Some(heading) => arg.help_heading(heading),
@@ -463,12 +465,13 @@ fn set_headings(command: Command) -> Command {
     })
 }
 
+/// Returns the heading of the option with this id. Returns `None` if the option has no heading.
 fn find_heading(id: &str) -> Option<&'static str> {
     let (heading, _) = HEADINGS.iter().find(|(_, ids)| ids.contains(&id))?;
     Some(heading)
 }
 
-/// Renders the commands of the program, group by group.
+/// Renders the commands of the program with their descriptions, group by group.
 fn render_groups(program: &Command) -> String {
     let mut text = String::new();
     for (group, names) in GROUPS {

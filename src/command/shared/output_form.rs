@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-/// The output format.
+/// Output format of a command that prints one document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum OutputForm {
     /// Readable text.
@@ -11,7 +11,7 @@ pub(crate) enum OutputForm {
     /// One JSON document.
     Json,
 }
-/// The output format of a list.
+/// Arguments that choose the output format of a list.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Choose the output format
@@ -23,7 +23,7 @@ pub(crate) struct ListArgs {
 }
 
 impl ListArgs {
-    /// Returns whether one JSON document is printed.
+    /// Returns whether the command prints one JSON document.
     pub(crate) fn is_json(&self) -> bool {
         self.json || self.output == OutputForm::Json
     }

@@ -1,4 +1,4 @@
-//! The report of a batch: before it runs, what runs and why; after it, failures first.
+//! Reports of a batch: the tasks before the rows run, and the results afterwards, failures first.
 
 use std::path::Path;
 
@@ -13,25 +13,25 @@ use ensemble_core::conversation::RunCanceller;
 use ensemble_language::data::Cost;
 use ensemble_runs::batch::{Batch, BatchWorkEnd, CauseGroup, RowTask, TaskGroup, group_failures, group_open_work};
 
-/// The number of causes of failures that are named.
+/// Maximum number of causes of failures that are printed.
 const MOST_CAUSES: usize = 10;
-/// The number of rows that a cause names.
+/// Maximum number of rows that are printed for a cause.
 const MOST_ROWS: usize = 5;
 
-/// The result of a call.
+/// Result of one call of `ensemble batch`.
 pub(super) struct BatchReport<'a> {
     pub(super) batch: &'a Batch,
     pub(super) name: &'a str,
     pub(super) end: &'a BatchWorkEnd,
     /// The number of rows that had ended before the call and did not run again.
     pub(super) ended_before: usize,
-    /// What all tries had cost before the call.
+    /// Cost of all tries before the call.
     pub(super) cost_before: Option<Cost>,
     /// The path of the results.
     pub(super) results: &'a Path,
 }
 
-/// Prints what would run and why.
+/// Prints how many rows would run, and for which reasons.
 pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroundings: &CliEnvironment) {
     let (groups, to_do) = (batch.group_rows_by_task(), batch.count_rows_to_run());
     if args.output == OutputForm::Json {
@@ -65,15 +65,14 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
     surroundings.print_out(&text);
 }
 
-/// Returns the number of rows with nothing to do.
+/// Returns the number of rows that need no run.
 pub(super) fn count_finished(batch: &Batch) -> usize {
     let groups = batch.group_rows_by_task().into_iter();
     let finished = groups.filter(|group| group.task == RowTask::Nothing);
     finished.map(|group| group.rows).sum()
 }
 
-/// Prints which rows have ended before and are paid again, and which rows other processes execute, before the first row
-/// runs.
+/// Prints a note for each group of rows that ended before but runs again, or that another process executes.
 pub(super) fn print_task_notes(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) {
     if args.quiet {
         return;
@@ -85,6 +84,7 @@ pub(super) fn print_task_notes(batch: &Batch, args: &BatchArgs, surroundings: &C
     }
 }
 
+/// Renders the task of a group of rows, with the cost until now if the rows are run again.
 fn describe_task(group: &TaskGroup) -> String {
     let mut text = group.task.describe_for_rows(group.rows);
     if let (RowTask::RunOutdated { .. }, Some(cost)) = (&group.task, group.cost) {
@@ -93,6 +93,7 @@ fn describe_task(group: &TaskGroup) -> String {
     text
 }
 
+/// Converts a group of rows with the same task to JSON.
 fn task_to_json(group: &TaskGroup) -> Value {
     let mut document = json!({"reason": group.task.as_str(), "rows": group.rows, "cost": group.cost});
     if let RowTask::RunOutdated { changed } = &group.task {
@@ -102,7 +103,7 @@ fn task_to_json(group: &TaskGroup) -> Value {
 }
 
 impl BatchReport<'_> {
-    /// Prints the report.
+    /// Prints the report as text, or as one JSON document.
     pub(super) fn print(&self, args: &BatchArgs, surroundings: &CliEnvironment) {
         let text = match args.output {
             OutputForm::Json => format!("{:#}\n", self.to_json(args)),
@@ -111,12 +112,13 @@ impl BatchReport<'_> {
         surroundings.print_as(args.output, &text);
     }
 
-    /// Returns the cost of the tries of this call.
+    /// Returns the cost of the tries of this call. Returns `None` if no cost is known.
     fn call_cost(&self) -> Option<f64> {
         let cost = self.batch.total_cost()?.amount() - self.cost_before.unwrap_or_default().amount();
         Some(Cost::from_amount(cost).amount())
     }
 
+    /// Converts the report to JSON.
     fn to_json(&self, args: &BatchArgs) -> Value {
         let batch = self.batch;
         let outcomes = batch.count_rows_by_outcome().into_iter();
@@ -157,6 +159,7 @@ impl BatchReport<'_> {
         })
     }
 
+    /// Renders the report as text: counts, failures by cause, remarks, and the path of the results.
     fn to_text(&self, args: &BatchArgs, surroundings: &CliEnvironment) -> String {
         let batch = self.batch;
         let counts = batch.count_rows_by_status();
@@ -203,6 +206,7 @@ impl BatchReport<'_> {
         text
     }
 
+    /// Appends a line about the end of the work, if a signal or the cost limit stopped the batch.
     fn add_stop(&self, args: &BatchArgs, text: &mut String) {
         match self.end {
             BatchWorkEnd::Done => {}
@@ -217,6 +221,7 @@ impl BatchReport<'_> {
         }
     }
 
+    /// Appends the causes of failures, and commands that show or repeat the failed runs.
     fn add_failures(&self, surroundings: &CliEnvironment, text: &mut String) {
         let groups = group_failures(self.batch.table_lines());
         add_groups(&groups, "causes", text);
@@ -230,7 +235,7 @@ impl BatchReport<'_> {
     }
 }
 
-/// Adds the largest groups, a line for each, and the number of the others.
+/// Appends one line for each of the largest groups, and the number of other groups. `noun` is the plural for groups.
 fn add_groups(groups: &[CauseGroup], noun: &str, text: &mut String) {
     for group in groups.iter().take(MOST_CAUSES) {
         let (count, rows) = (group.rows.len(), name_rows(group));
@@ -242,7 +247,7 @@ fn add_groups(groups: &[CauseGroup], noun: &str, text: &mut String) {
     }
 }
 
-/// Returns the rows of a group: `row 3`, `rows 3, 17, 20 and 11 more`.
+/// Formats the rows of a group: `row 3`, `rows 3, 17, 20 and 11 more`.
 fn name_rows(group: &CauseGroup) -> String {
     let numbers: Vec<String> = group.rows.iter().take(MOST_ROWS).map(usize::to_string).collect();
     let noun = if group.rows.len() == 1 { "row" } else { "rows" };
@@ -252,7 +257,7 @@ fn name_rows(group: &CauseGroup) -> String {
     }
 }
 
-/// Returns the exit code: of whoever stopped the work, of the budget, or of the worst row.
+/// Returns the exit code of the batch: of the signal or the cost limit that stopped the work, or of the worst row.
 pub(super) fn batch_exit_code(batch: &Batch, end: &BatchWorkEnd, args: &BatchArgs) -> u8 {
     match end {
         BatchWorkEnd::StoppedBy(RunCanceller::Signal) => return 143,
