@@ -12,44 +12,44 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::guard::GuardRefusal;
 
-/// The number of bytes for which one permit is needed.
+/// Number of bytes that one permit covers.
 const UNIT: usize = 1 << 10;
 
-/// The limits of bodies.
+/// Limits on request bodies of a server: the size of one body, the size of all bodies, and the time to arrive.
 #[derive(Debug, Clone, Copy)]
 pub struct BodyLimits {
-    /// The maximum size of a body, in bytes.
+    /// Maximum size of a body, in bytes.
     pub largest: usize,
-    /// The maximum size of all bodies together, in bytes.
+    /// Maximum size of all bodies together, in bytes.
     pub total: usize,
-    /// The time in which a body must arrive.
+    /// Time in which a body must arrive.
     pub timeout: Duration,
 }
 
-/// The reader of all bodies of a server. Clones share the total.
+/// Reader of all request bodies of a server. Clones share the limit on the total size.
 #[derive(Debug, Clone)]
 pub struct BodyReader {
     limits: BodyLimits,
     budget: Arc<Semaphore>,
 }
 
-/// A body, which counts in the total until it is dropped.
+/// Body that was read, and that counts in the total size until it is dropped.
 #[derive(Debug)]
 pub struct ReadBody {
     bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The error of a body that was not read.
+/// Error in reading a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
     /// The body is larger than the limit.
     TooLarge,
     /// The body did not arrive in time.
     TooSlow,
-    /// Too many bodies are under way.
+    /// Too many bodies are being read.
     TooMany,
-    /// The client is gone, or what it sent is no body.
+    /// The client has disconnected, or its data is no valid body.
     Broken,
 }
 
@@ -82,15 +82,16 @@ impl BodyReader {
         }
     }
 
-    /// Reads a body.
+    /// Reads a body within the limits.
     ///
     /// # Errors
-    /// See [`BodyError`].
+    /// See the variants of the error.
     pub async fn read_body<B: Body<Data = Bytes> + Unpin>(&self, body: B) -> Result<ReadBody, BodyError> {
         let read = tokio::time::timeout(self.limits.timeout, self.read_frames(body));
         read.await.unwrap_or(Err(BodyError::TooSlow))
     }
 
+    /// Reads all frames of a body, and reserves their size in the total.
     async fn read_frames<B: Body<Data = Bytes> + Unpin>(&self, mut body: B) -> Result<ReadBody, BodyError> {
         let (mut bytes, mut permit) = (Vec::<u8>::new(), None::<OwnedSemaphorePermit>);
         while let Some(frame) = body.frame().await {
@@ -120,12 +121,12 @@ impl BodyReader {
 }
 
 impl ReadBody {
-    /// Returns the bytes.
+    /// Returns the bytes of the body.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the bytes without a copy. They count in the total only as long as this body exists.
+    /// Returns the bytes without a copy. The bytes count in the total size only as long as this body exists.
     pub fn to_bytes(&self) -> Bytes {
         self.bytes.clone()
     }
