@@ -73,7 +73,7 @@ impl EngineClient {
     /// Copies the present state of a run into a store. Replaces an earlier copy.
     ///
     /// # Errors
-    /// See [`Self::copy_run`], and [`EngineClientError::CopyDiverged`] if the earlier copy was continued.
+    /// The run cannot be read or is too large, the store cannot be written, or the earlier copy was continued.
     pub async fn update_copy(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
         let fetched = self.fetch_run(id).await?;
         match self.write_run(id, &fetched, store).await {

@@ -35,7 +35,7 @@ impl EngineRunState {
 }
 
 impl EngineClient {
-    /// Returns the state of a run with this summary. `paused`: the paused calls, by their runs.
+    /// Determines the state of a run from its summary, from the paused calls of all runs, and from the engine.
     ///
     /// # Errors
     /// The engine cannot be reached.

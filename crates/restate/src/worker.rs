@@ -1,6 +1,6 @@
-//! What a worker does outside of the engine: it prepares ensembles, and performs executions.
+//! Work of a worker outside of the engine: it prepares ensembles, and performs executions.
 //!
-//! Invariant: a call that the engine repeats takes up the execution that goes on.
+//! Invariant: a call that the engine repeats joins the running execution.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,22 +32,22 @@ use crate::fault_injection;
 use crate::peers::{PeerReply, PeerWorkers, StepRequest, WorkerClaim};
 use crate::served_ensembles::ServedEnsembles;
 
-/// The most runs whose states are kept between two executions.
+/// Maximum number of runs whose states are cached between two executions.
 const KEPT: usize = 256;
 
-/// How often a worker that performs an execution looks whether the run is over.
+/// Interval at which a worker with an execution checks whether the run has ended.
 pub(crate) const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 
-/// How long another worker waits for an answer before it asks again.
+/// Time in which another worker waits for a step before it asks again.
 const ASKED_FOR: Duration = Duration::from_secs(20);
 
-/// How long an execution that must stop may take before it is stopped by force.
+/// Time in which an execution must stop before it is aborted.
 const STOPS_WITHIN: Duration = Duration::from_millis(700);
 
-/// How long the parts of an execution may take, one after the other, to say which runs they want.
+/// Time in which the parts of an execution request their nested runs, one after the other.
 const SAID_WITHIN: Duration = Duration::from_millis(20);
 
-/// How long an execution may take that is performed after its turn: to take what has ended before.
+/// Time for an execution that is performed after its turn, to collect the results of earlier work.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
 
 /// The interval at which a stopping worker checks whether its executions have ended.
@@ -62,10 +62,11 @@ const ENDED_KEPT: usize = 2_000;
 /// How many calls that others took over are known.
 const GIVEN_UP: usize = 100_000;
 
-/// A worker. Clones share what it keeps.
+/// Worker that performs executions. Clones share its state.
 #[derive(Clone)]
 pub struct RestateWorker(Arc<WorkerState>);
 
+/// State of a worker, which its clones share.
 struct WorkerState {
     /// The folder with ensembles and scripts.
     runs: Runs,
@@ -86,6 +87,7 @@ struct WorkerState {
     ended_inner_runs: Mutex<HashMap<Arc<str>, Arc<Vec<Record>>>>,
 }
 
+/// Execution that runs in this worker, with its output and its stop channel.
 struct RunningExecution {
     run: Arc<str>,
     output: Arc<ExecutionOutput>,
@@ -94,14 +96,14 @@ struct RunningExecution {
 }
 
 impl RunningExecution {
-    /// Asks the execution to stop. It leaves the records of what it did.
+    /// Asks the execution to stop, so that it leaves its records.
     fn request_stop(&self) {
         // One that has ended does not hear of it.
         let _ = self.interruptions.send(stop_cause());
     }
 }
 
-/// A run, folded up to its open turn.
+/// Run, folded up to its open turn.
 #[derive(Clone)]
 struct FoldedRun {
     start: Arc<RunStartRequest>,
@@ -112,6 +114,7 @@ struct FoldedRun {
 }
 
 impl FoldedRun {
+    /// Applies the record, and collects the answer that an ended execution used.
     fn apply_record(&mut self, record: &Record) -> Result<(), IllegalRecord> {
         self.state.apply_record(record)?;
         if let Event::ExecutionFinished(finished) = &record.event {
@@ -121,6 +124,7 @@ impl FoldedRun {
     }
 }
 
+/// Locks the mutex, also after a panic in another thread.
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -140,13 +144,13 @@ fn stop_cause() -> RunInterruption {
     }
 }
 
-/// Returns whether the agents of the open turn are ensembles.
+/// Returns whether all agents of the open turn are ensembles.
 fn is_ensemble_agent(state: &ConversationState) -> bool {
     let mut slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     slots.all(|slot| matches!(state.plan().agent(slot.agent).kind, AgentKind::Ensemble { .. }))
 }
 
-/// Applies what the journal of its call has of an execution, and returns the records that it has not.
+/// Applies the records in the journal of the call to the state. Returns the starts of lost attempts, which the journal does not have.
 fn apply_call_records(state: &mut ConversationState, called: &CalledWork) -> Result<Vec<Record>, String> {
     let records = parse_records(&called.lines).map_err(|error| error.to_string())?;
     for record in &records {
@@ -159,7 +163,7 @@ fn apply_call_records(state: &mut ConversationState, called: &CalledWork) -> Res
     Ok(starts)
 }
 
-/// Waits for a step of an execution, or for its end.
+/// Waits for the requested step of an execution, or for its end.
 async fn wait_for_output(output: &ExecutionOutput, request: StepRequest) -> ExecutionStep {
     match request {
         StepRequest::Next(number) => output.wait_for_step(number).await,
@@ -168,7 +172,7 @@ async fn wait_for_output(output: &ExecutionOutput, request: StepRequest) -> Exec
 }
 
 impl RestateWorker {
-    /// Returns a worker with the ensembles and scripts of a folder, which others find there.
+    /// Creates a worker with the ensembles and scripts of a folder.
     pub fn new(runs: Runs, served_ensembles: ServedEnsembles, engine: EngineClient, peers: PeerWorkers) -> Self {
         Self(Arc::new(WorkerState {
             runs,
@@ -183,10 +187,10 @@ impl RestateWorker {
         }))
     }
 
-    /// Returns the ensemble of a run, as this worker has its files.
+    /// Prepares the ensemble of a run, with the files of this worker.
     ///
     /// # Errors
-    /// The worker does not run this text, or the ensemble has errors here: the text says which.
+    /// The worker may not run this text, or the ensemble has errors here.
     pub fn prepare_ensemble(&self, start: &RunStartRequest) -> Result<Arc<PreparedEnsemble>, String> {
         let project = self.0.runs.project();
         let root = project.folder.clone();
@@ -205,8 +209,8 @@ impl RestateWorker {
         self.0.peers.claim_at(self.0.runs.host().now())
     }
 
-    /// Takes a step of an execution from the worker that has claimed it, when it has come. If that is this worker, the execution begins
-    /// unless it goes on. `call`: the id of the engine's call.
+    /// Waits for a step of an execution. Starts the execution if this worker has the claim, or fetches the step from the worker with the
+    /// claim. `call` is the id of the engine's call.
     pub async fn take_step(
         &self,
         claim: &WorkerClaim,
@@ -227,7 +231,7 @@ impl RestateWorker {
         }
     }
 
-    /// Returns the output of an execution that goes on here, which stops if the request says so.
+    /// Returns the output of a running execution, and asks the execution to stop if the request asks for the rest.
     fn find_output(&self, call: &str, request: StepRequest) -> Option<Arc<ExecutionOutput>> {
         let all = lock_mutex(&self.0.running_executions);
         let under_way = all.get(call)?;
@@ -237,8 +241,8 @@ impl RestateWorker {
         Some(under_way.output.clone())
     }
 
-    /// Returns the reply to another worker that waits for a step of an execution of this worker. `worker`: the id of who has claimed it,
-    /// which may be one that was at this address before.
+    /// Returns the reply to another worker that waits for a step. `worker` is the id in the claim, which might be an earlier worker at this
+    /// address. Refuses the call later if the execution is unknown.
     pub async fn reply_to_peer(&self, worker: &str, call: &str, request: StepRequest) -> PeerReply {
         if !self.0.peers.is_own_id(worker) {
             return PeerReply::OtherWorker;
@@ -257,7 +261,7 @@ impl RestateWorker {
         }
     }
 
-    /// Stops an execution if it goes on, and forgets it.
+    /// Aborts the execution if it is running, and forgets the execution.
     pub fn abort_execution(&self, call: &str) {
         if let Some(under_way) = lock_mutex(&self.0.running_executions).remove(call) {
             under_way.task.abort();
@@ -280,7 +284,7 @@ impl RestateWorker {
         all.values().filter(|running| !running.output.has_ended()).count()
     }
 
-    /// Waits until all running executions have ended and the engine has stored their results.
+    /// Waits until all running executions have ended and the engine has stored their results, or the time limit is reached.
     pub async fn wait_until_idle(&self) {
         while self.count_running() > 0 {
             tokio::time::sleep(DRAIN_POLL).await;
@@ -294,7 +298,7 @@ impl RestateWorker {
         let _ = tokio::time::timeout(STORED_WITHIN, stored).await;
     }
 
-    /// Returns an error if the worker is stopping, and the call is not that of an execution that is running here. The
+    /// Returns an error if the worker is stopping and the call belongs to no running execution. The
     /// engine then repeats the call at another worker.
     ///
     /// # Errors
@@ -320,8 +324,8 @@ impl RestateWorker {
         }
     }
 
-    /// Returns the output of an execution, which begins with the step of this number unless it goes on. `None`: others were told that it
-    /// does not begin here.
+    /// Returns the output of the running execution, or starts the execution at the step `number`. Returns `None` once if the worker
+    /// has refused the call before.
     fn start_or_join(&self, call: &str, called: CalledWork, number: usize) -> Option<Arc<ExecutionOutput>> {
         let mut all = lock_mutex(&self.0.running_executions);
         if let Some(under_way) = all.get(call) {
@@ -353,8 +357,8 @@ impl RestateWorker {
         Some(output)
     }
 
-    /// Stops the executions of a run when the run ends, which was cancelled then, or reached its time limit. The engine
-    /// tells nobody who performs an action, so a worker asks.
+    /// Polls the engine until the run is about to end, and then stops and aborts the executions of the run. The engine
+    /// reports the end to no worker.
     async fn stop_when_run_ends(self, run: Arc<str>) {
         loop {
             tokio::time::sleep(LOOKED_AT_EVERY).await;
@@ -375,13 +379,14 @@ impl RestateWorker {
         calls.iter().for_each(|call| self.abort_execution(call));
     }
 
-    /// Returns the ids of the calls of the run's executions that go on here.
+    /// Returns the ids of the calls of the run's executions in this worker.
     fn list_calls(&self, run: &Arc<str>) -> Vec<String> {
         let all = lock_mutex(&self.0.running_executions);
         let calls = all.iter().filter(|(_, under_way)| under_way.run == *run);
         calls.map(|(call, _)| call.clone()).collect()
     }
 
+    /// Performs the execution. Sends records to the call, or returns requests for nested runs if they are missing.
     async fn perform_work(
         &self,
         called: &CalledWork,
@@ -484,7 +489,7 @@ impl RestateWorker {
         })
     }
 
-    /// Returns the runs of the execution's inner ensemble that have ended.
+    /// Loads the records of the nested runs of the execution that have ended, from the cache or the engine.
     async fn list_ended_inner_runs(&self, work: &ExecutionWork) -> Result<Vec<(String, EndedChildRun)>, String> {
         let mut ended_runs = Vec::new();
         for EndedInnerRun { name, run, is_late } in &work.inner {
@@ -509,7 +514,7 @@ impl RestateWorker {
         Ok(ended_runs)
     }
 
-    /// Returns the run of an inner ensemble, as a workflow is given it.
+    /// Builds the request for a nested run as a workflow.
     fn build_wanted_run(&self, wanted: NestedRunStart, outer: &RunStartRequest) -> Result<WantedInnerRun, String> {
         let root = self.0.runs.project().folder.clone();
         let (file, root) = (
@@ -538,7 +543,7 @@ impl RestateWorker {
         })
     }
 
-    /// Returns the run, and its state in which the execution is pending.
+    /// Loads the run, and its state in which the execution is pending.
     async fn load_state(&self, work: &ExecutionWork) -> Result<(FoldedRun, ConversationState), String> {
         let before = lock_mutex(&self.0.folded_runs).get(&work.run).cloned();
         let next = before.as_ref().map_or(0, |known| known.state.next_seq());
@@ -577,6 +582,7 @@ impl RestateWorker {
         Ok((folded_run, state))
     }
 
+    /// Caches the state of the run. Drops another run if the cache is full.
     fn cache_run(&self, run: &Arc<str>, known: &FoldedRun) {
         let mut all = lock_mutex(&self.0.folded_runs);
         if all.len() >= KEPT && !all.contains_key(run) {

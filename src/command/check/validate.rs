@@ -190,6 +190,7 @@ struct FindingCounts {
     unsafe_fixes: usize,
 }
 
+/// Checks an input, applies or shows its fixes, and renders its report. Reuses the context of `folder` if the input is there.
 fn check_input<'s>(
     input: &ValidateInput,
     folder: &mut Option<EnsembleFolder<'s>>,
@@ -501,6 +502,7 @@ impl<'f> ReportPrinter<'f> {
         self.totals.failed > 0
     }
 
+    /// Renders the line with the numbers of findings, fixes and files. `passed_over` counts the YAML files without an ensemble.
     fn render_summary(&self, passed_over: usize, excluded: usize) -> String {
         let words = |number: usize, noun: &str| format_count(number as u64, noun);
         let excluded = match excluded {

@@ -1,4 +1,4 @@
-//! The runs of inner ensembles, which are workflows of their own.
+//! Nested runs of a run, which are separate workflows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,25 +11,26 @@ use restate_sdk::prelude::*;
 
 use super::{RunDrive, RunWorkflowClient, WakeReason};
 
-/// How many seconds a run inside another that was cut short may take to end.
+/// Maximum number of seconds until an interrupted nested run has ended.
 const ENDS_WITHIN: u32 = 10;
 
-/// A run of an inner ensemble that is under way.
+/// Nested run that is running.
 pub(super) struct ChildRun {
     pub(super) agent: Arc<str>,
-    /// Its name in the run that it is inside.
+    /// Name of the run in its outer run.
     name: String,
-    /// The id of its workflow.
+    /// Id of the workflow.
     run: Arc<str>,
 }
 
 impl ChildRun {
+    /// Returns whether the run belongs to the agent and has this name.
     fn is_named(&self, agent: &Arc<str>, name: &str) -> bool {
         self.agent == *agent && self.name == name
     }
 }
 
-/// Returns the records of a run inside another that was cut short with it, when it has ended. `None`: it never began.
+/// Waits until an interrupted nested run has ended, and returns its records. Returns `None` if the run never started.
 pub(super) async fn wait_for_child_records(
     ctx: &WorkflowContext<'_>,
     run: &str,
@@ -47,7 +48,7 @@ pub(super) async fn wait_for_child_records(
     }
 }
 
-/// Returns the workflow that goes on with a run inside another after this one was cut short.
+/// Returns the id of the workflow that continues the nested run of this workflow.
 fn successor_workflow(run: &str) -> Arc<str> {
     let counted = run
         .rsplit_once('~')
@@ -57,8 +58,7 @@ fn successor_workflow(run: &str) -> Arc<str> {
 }
 
 impl<'a> RunDrive<'a> {
-    /// An execution waits for runs of its inner ensemble. Those that are not under way begin, and if one has ended meanwhile, the
-    /// execution is performed again.
+    /// Starts the wanted nested runs that are not running. Calls the execution again if a wanted run has ended meanwhile.
     pub(super) fn start_wanted_runs(&mut self, agent: &Arc<str>, wanted: Vec<WantedInnerRun>) {
         self.set_performed(agent, false);
         if self.turn_timed_out {
@@ -81,7 +81,8 @@ impl<'a> RunDrive<'a> {
         }
     }
 
-    /// A run of an inner ensemble has ended. Its agent's execution may have ended before, which had no need of it.
+    /// Records the end of a nested run, and calls the execution of its agent again unless a call is running.
+    /// Has no effect if the agent's execution has ended before.
     pub(super) fn handle_inner_end(
         &mut self,
         agent: Arc<str>,
@@ -100,7 +101,8 @@ impl<'a> RunDrive<'a> {
         }
     }
 
-    /// The time limit of an attempt is reached. Its run may have ended before.
+    /// Cancels the nested run at the time limit of its attempt, and calls the execution again unless a call is running.
+    /// Has no effect if the run has ended before.
     pub(super) fn handle_inner_timeout(&mut self, agent: Arc<str>, run: &Arc<str>) {
         let child = self.children.iter().find(|child| child.run == *run);
         let Some(name) = child.map(|child| child.name.clone()) else {
@@ -118,7 +120,7 @@ impl<'a> RunDrive<'a> {
         }
     }
 
-    /// Calls the run of an inner ensemble, as a workflow of its own.
+    /// Calls the nested run as a separate workflow, with a timer for its time limit.
     fn call_inner_run(&mut self, agent: Arc<str>, wanted: WantedInnerRun) {
         let WantedInnerRun { name, mut start, limit } = wanted;
         start.goes_on_after = self.inner_runs.get(&name).and_then(|known| known.run.clone());
@@ -164,6 +166,7 @@ impl<'a> RunDrive<'a> {
         self.wake_futures.push(Box::pin(wake_future));
     }
 
+    /// Stores the nested run in the state of the workflow and in memory.
     fn store_child_run(&mut self, child: InnerRunLines) {
         if child.run.is_some() {
             self.inner_runs.insert(child.name.clone(), child.clone());
@@ -171,21 +174,21 @@ impl<'a> RunDrive<'a> {
         self.log.store_child_run(child);
     }
 
-    /// An execution asks what this run of its inner ensemble asks.
+    /// Marks the nested run whose question an execution passes on.
     pub(super) fn mark_asking_run(&mut self, name: &str) {
         if let Some(child) = self.inner_runs.get(name).cloned() {
             self.store_child_run(InnerRunLines { asks: true, ..child });
         }
     }
 
-    /// Returns the run of its inner ensemble that asks what an execution asks: its name.
+    /// Returns the name of the nested run whose question the execution passes on.
     pub(super) fn find_asking_run(&self, agent: &str, execution: u32) -> Option<String> {
         let mut inner_runs = self.inner_runs.values();
         let asking = inner_runs.find(|child| child.asks && child.belongs_to(agent, execution))?;
         Some(asking.name.clone())
     }
 
-    /// Returns the runs of its inner ensemble that an execution has begun: their names.
+    /// Lists the names of the nested runs that an execution has started.
     pub(super) fn list_begun_runs(&self, agent: &str, execution: u32) -> Vec<String> {
         let matching_runs = self
             .inner_runs
@@ -196,8 +199,8 @@ impl<'a> RunDrive<'a> {
         names
     }
 
-    /// Takes over what another workflow did of this run, and goes on, with the answer that the run waited for. `false`: the run had
-    /// ended for good.
+    /// Copies the records of the earlier workflow of this run, and continues the run with the answer. Returns `false` if the run
+    /// has ended for good.
     pub(super) fn take_over_run(
         &mut self,
         before: RecordsReply,
@@ -227,7 +230,7 @@ impl<'a> RunDrive<'a> {
         Ok(true)
     }
 
-    /// Cancels the runs inside this one of which this holds.
+    /// Cancels the running nested runs that match the predicate.
     pub(super) fn cancel_children(&mut self, is_meant: impl Fn(&ChildRun) -> bool) {
         for child in self.children.extract_if(.., |child| is_meant(child)) {
             let child = self.ctx.workflow_client::<RunWorkflowClient>(child.run.to_string());

@@ -1,6 +1,7 @@
-//! A run ends before its executions do: they stop, and leave the records of what they did.
+//! End of a run before its executions: the executions stop, and leave their records.
 //!
-//! Invariant: what a stopped execution left is committed before the interruption of the run, unless its worker does not stop it in time.
+//! Invariant: the records of a stopped execution are committed before the interruption of the run, unless its worker does not stop the execution
+//! in time.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::waits::STOPPED_AFTER;
 use super::{RunDrive, WakeReason};
 
 impl RunDrive<'_> {
-    /// Stops what is under way, commits what it did, and then the interruption.
+    /// Stops the executions, commits their records, and commits the interruption. At a timeout, cancels the workflow's own calls.
     pub(super) async fn stop_run(&mut self, cause: RunInterruption) {
         if matches!(cause, RunInterruption::Timeout) {
             // The calls under way end with the run: the engine cancels what a cancelled workflow called.
@@ -33,7 +34,7 @@ impl RunDrive<'_> {
         self.log.commit_events([Event::Interrupted(cause)]);
     }
 
-    /// Waits until the executions have stopped, at most until the timer.
+    /// Waits until all calls of executions have returned, at most until the timer. Commits their records.
     async fn wait_for_stops(&mut self) {
         while self.under_way.iter().any(|called| called.is_performed) {
             match self.wake_futures.next().await {
@@ -47,7 +48,7 @@ impl RunDrive<'_> {
         }
     }
 
-    /// Commits what an execution did until it was stopped, or its end.
+    /// Commits the records of an execution that was stopped, or its end.
     fn commit_stop(&mut self, agent: &Arc<str>, done: WorkResult) {
         self.set_performed(agent, false);
         if done.is_stopped {
@@ -57,7 +58,7 @@ impl RunDrive<'_> {
         }
     }
 
-    /// Commits the records of an execution that has not ended.
+    /// Commits the records of an execution that has not ended, and the starts of lost attempts.
     pub(super) fn commit_unfinished(&mut self, agent: &Arc<str>, done: WorkResult) {
         self.log.commit_records(parse_records(&done.lines).unwrap_or_default());
         let starts = unrecorded_starts(self.log.run_state(), agent, &done.lost_starts);
