@@ -47,7 +47,7 @@ pub(crate) struct Cli {
     pub trust: bool,
 }
 
-/// Commands of the program.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a conversation

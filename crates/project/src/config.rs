@@ -72,12 +72,12 @@ pub(crate) fn load_config(path: &Path, project: &Project) -> Result<ProfileConfi
     ProfileConfig::load(path, user.as_ref(), project)
 }
 
-/// Configuration of the project: the nearest upward.
+/// Paths of the configurations for the files in a folder.
 #[derive(Debug, Default)]
 pub struct ConfigFiles {
-    /// Configuration of the user.
+    /// Configuration of the project: the nearest upward.
     pub project: Option<PathBuf>,
-    /// That of the user.
+    /// Configuration of the user.
     pub user: Option<PathBuf>,
 }
 

@@ -11,7 +11,7 @@ pub(crate) enum OutputForm {
     /// One JSON document.
     Json,
 }
-/// Arguments that choose the output format of a list.
+/// The output format of a list.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Choose the output format
