@@ -50,16 +50,16 @@ const SAID_WITHIN: Duration = Duration::from_millis(20);
 /// Time for an execution that is performed after its turn, to collect the results of earlier work.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
 
-/// The interval at which a stopping worker checks whether its executions have ended.
+/// Interval at which a stopping worker checks whether its executions have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
 
-/// The time within which the engine stores the results of executions that have ended.
+/// Time in which the engine must store the results of executions that have ended.
 const STORED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The most runs inside runs whose records are kept after their end.
+/// Maximum number of nested runs whose records are cached after their end.
 const ENDED_KEPT: usize = 2_000;
 
-/// How many calls that others took over are known.
+/// Maximum number of refused calls that are remembered.
 const GIVEN_UP: usize = 100_000;
 
 /// Worker that performs executions. Clones share its state.
@@ -68,22 +68,22 @@ pub struct RestateWorker(Arc<WorkerState>);
 
 /// State of a worker, which its clones share.
 struct WorkerState {
-    /// The folder with ensembles and scripts.
+    /// Runs of the folder with ensembles and scripts.
     runs: Runs,
-    /// The texts that this worker runs.
+    /// Check of the texts that this worker runs.
     served_ensembles: ServedEnsembles,
-    /// The engine, from which a worker reads the records of a run.
+    /// Client of the engine, from which a worker reads the records of a run.
     engine: EngineClient,
-    /// Executions that go on, by the ids of the calls. A call that the engine repeats because its connection was lost
-    /// takes up the execution and does not begin it again.
+    /// Running executions, by the ids of the calls. A call that the engine repeats because its connection was lost
+    /// joins the execution and does not start the execution again.
     running_executions: Mutex<HashMap<String, RunningExecution>>,
-    /// Calls that others asked for, and that had not begun here: others begin them.
+    /// Calls that other workers asked for before their start here, so that other workers start them.
     refused_calls: Mutex<HashSet<String>>,
     peers: PeerWorkers,
-    /// Whether the worker finishes what is running and accepts nothing new.
+    /// Set while the worker finishes its executions and accepts nothing new.
     draining: AtomicBool,
     folded_runs: Mutex<HashMap<Arc<str>, FoldedRun>>,
-    /// The records of runs inside runs that have ended: an execution with parts reads them each time that a part ends.
+    /// Records of nested runs that have ended, because an execution with parts reads them each time that a part ends.
     ended_inner_runs: Mutex<HashMap<Arc<str>, Arc<Vec<Record>>>>,
 }
 
@@ -109,7 +109,7 @@ struct FoldedRun {
     start: Arc<RunStartRequest>,
     prepared: Arc<PreparedEnsemble>,
     state: ConversationState,
-    /// The answers of the records so far.
+    /// Answers of the records so far.
     used_answers: Vec<AnswerRecord>,
 }
 

@@ -62,7 +62,7 @@ impl AccessToken {
     }
 }
 
-/// Without the secret.
+/// Formats the token without the secret.
 impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")

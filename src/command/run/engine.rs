@@ -341,7 +341,7 @@ impl FollowedRun<'_> {
         is_paused
     }
 
-    /// Shows the run until it ends or waits for an answer that nobody here gives. A signal cancels the run. Returns the exit code.
+    /// Shows the run until it ends, or waits for an answer without a source in this process. A signal cancels the run. Returns the exit code.
     async fn show_until_end(
         mut self,
         prepared: &PreparedEnsemble,

@@ -163,7 +163,7 @@ fn describe_state(id: &RunId, state: EngineRunState, failure: Option<&str>, url:
     }
 }
 
-/// Cancels a run on the engine and waits for its end (`ensemble runs cancel`).
+/// Cancels a run on the engine, resumes its paused calls, and waits a limited time for its end (`ensemble runs cancel`).
 ///
 /// # Errors
 /// The run has already ended, or no worker answers.

@@ -153,7 +153,7 @@ fn batch_time(batch: &BatchSummary) -> SystemTime {
     times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Deletes the batch if the options select the batch and no process works on it. Adds the numbers to `pruned`.
+/// Deletes the batch if the options select it and no process works on it, and adds the numbers to `pruned`. With `--dry-run`, only counts.
 fn prune_batch(
     batch: &BatchSummary,
     root: &Path,

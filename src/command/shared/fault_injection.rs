@@ -6,9 +6,9 @@
 use crate::command::shared::error::CliError;
 use ensemble_runs::store::files::{AppendFault, start_recording_effects};
 
-/// The environment variable.
+/// Environment variable that describes the fault.
 const VARIABLE: &str = "ENSEMBLE_FAULT";
-/// The environment variable with the file to which all effects on recorded runs are appended.
+/// Environment variable with the file to which all effects on recorded runs are appended.
 const EFFECTS: &str = "ENSEMBLE_EFFECTS";
 
 /// Arms the fault of `ENSEMBLE_FAULT`, and starts the recording of effects if `ENSEMBLE_EFFECTS` names a file.

@@ -7,7 +7,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::exit;
 use crate::command::command_line::Cli;
 
-/// The commands of the program by what a user wants, in the order in which `ensemble --help` lists them.
+/// Commands of the program by purpose, in the order of `ensemble --help`.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["run", "chat", "batch", "resume", "continue"]),
     (
@@ -21,7 +21,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Set up", &["models", "trust", "schema", "completions", "man"]),
 ];
 
-/// The headings under which `--help` shows options, with the ids of their arguments.
+/// Headings of options in `--help`, with the ids of their arguments.
 const HEADINGS: &[(&str, &[&str])] = &[
     (
         "Input",
@@ -46,16 +46,16 @@ const HEADINGS: &[(&str, &[&str])] = &[
     ("Telemetry", &["otlp", "otlp_content"]),
 ];
 
-/// Commands that ignore the global options, so that their help does not show them.
+/// Commands that ignore the global options, so that their help does not show these options.
 const WITHOUT_GLOBAL_OPTIONS: &[&str] = &["completions", "man"];
 
-/// The commands whose options have headings: those that run conversations.
+/// Commands that run conversations, whose options have headings.
 const WITH_HEADINGS: &[&str] = &["run", "chat", "batch", "resume", "continue", "fork", "rerun"];
 
 /// Exit codes of a command, each with its meaning.
 type ExitCodes = &'static [(&'static str, &'static str)];
 
-/// The examples and the exit codes of a command.
+/// Examples and exit codes of a command.
 struct CommandHelp {
     name: &'static str,
     examples: [(&'static str, &'static str); 2],
@@ -127,7 +127,7 @@ const RUNS: ExitCodes = &[
     ),
 ];
 
-/// One row for each command.
+/// Examples and exit codes, one entry for each command.
 const COMMANDS: &[CommandHelp] = &[
     CommandHelp {
         name: "run",

@@ -17,10 +17,10 @@ use ensemble_process::become_orphan_collector;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 use ensemble_runs::{ClientServers, Project, RunHost, Runs};
 
-/// The variable that does what `--trust` does, for CI.
+/// Environment variable with the effect of `--trust`, for CI.
 const TRUST: &str = "ENSEMBLE_TRUST";
 
-/// The variables that contain the name of the user of the operating system.
+/// Environment variables with the name of the user of the operating system.
 const USER_VARIABLES: [&str; 3] = ["USER", "LOGNAME", "USERNAME"];
 
 /// Makes the folder the current folder of the process.
@@ -32,13 +32,13 @@ pub(crate) fn enter_folder(folder: &Path) -> Result<(), CliError> {
 /// Environment of the program, read once at the start.
 #[derive(Debug, Clone)]
 pub(crate) struct CliEnvironment {
-    /// The project, in which files are searched.
+    /// Project in which files are searched.
     pub(crate) project: Project,
-    /// The standard streams.
+    /// Standard streams.
     pub(crate) streams: StandardStreams,
-    /// The name of the user of the operating system, if known.
+    /// Name of the user of the operating system, if known.
     pub(crate) user: Option<String>,
-    /// Where spans of runs go, if a command has turned that on.
+    /// Telemetry of runs, if a command has started the export.
     pub(crate) telemetry: CliTelemetry,
 }
 

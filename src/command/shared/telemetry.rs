@@ -14,7 +14,7 @@ use ensemble_telemetry::{
     BuildHttpClient, LiveTelemetry, SpanExporter, TelemetryResource, TelemetrySettings, TelemetrySettingsError,
 };
 
-/// The variable that does what `--otlp` does, for CI.
+/// Environment variable with the effect of `--otlp`, for CI.
 const OTLP: &str = "ENSEMBLE_OTLP";
 
 /// Telemetry of the program: off until a command starts the export.
@@ -26,7 +26,7 @@ pub(crate) struct CliTelemetry(Arc<OnceLock<Option<Arc<StartedTelemetry>>>>);
 struct StartedTelemetry {
     live: LiveTelemetry,
     secrets: Vec<String>,
-    /// Where the spans go, without secrets.
+    /// URL of the collector without secrets.
     endpoint: String,
 }
 

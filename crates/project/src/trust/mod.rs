@@ -172,7 +172,7 @@ impl Trust {
     }
 }
 
-/// Does not show who listens.
+/// Formats the trust without its listener.
 impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trust")
@@ -182,7 +182,7 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// Whether the same files are trusted; who is told of the others makes no difference.
+/// Compares the trusted files, and ignores the listeners.
 impl PartialEq for Trust {
     fn eq(&self, other: &Self) -> bool {
         self.is_everything == other.is_everything && self.store == other.store

@@ -23,7 +23,7 @@ pub struct PreparedAnswers {
     /// `--answers`: a list is by execution, another value is for every execution.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     file: IndexMap<String, Value>,
-    /// Who gave entries of `file`, if not a file.
+    /// Authors of entries of `file` that come from no file.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     given_by: IndexMap<String, AnswerAuthor>,
     /// The user who gave the answers and the other options of the run, if known.
