@@ -37,7 +37,7 @@ use crate::terminal::streams::ColorChoice;
 use crate::terminal::{signals, write_errors};
 use ensemble_reports::report::sanitized_writer::mark_styles_as_trusted;
 
-/// Returns the entry point of the program.
+/// Runs the process: as an internal helper, as a completion of the shell, or as the command of the command line.
 pub(crate) fn main() -> ExitCode {
     panics::install_sanitizing_panic_hook();
     if watchdog::is_started_as_watchdog() {
@@ -91,7 +91,7 @@ fn parse_arguments() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
 }
 
-/// Returns the end of a program that was asked for help or its version, or that was called in a wrong way.
+/// Prints the help, the version or the usage error that clap returned. Returns the exit code.
 fn print_clap_error(told: &clap::Error) -> ExitCode {
     let surroundings = CliEnvironment::detect(ColorChoice::Auto, false);
     // An error repeats arguments. Its styles are ours only if no argument contains any.
@@ -107,7 +107,7 @@ fn print_clap_error(told: &clap::Error) -> ExitCode {
     exit::to_exit_code(flush_and_choose_exit_code(exit::SUCCESS, &surroundings))
 }
 
-/// Returns the code, or that of an error if some output could not be written.
+/// Flushes standard output. Returns `code`, or prints an error and returns its code if some output could not be written.
 fn flush_and_choose_exit_code(code: u8, surroundings: &CliEnvironment) -> u8 {
     let Some(error) = write_errors::flush_and_take_output_error() else {
         return code;
@@ -117,6 +117,7 @@ fn flush_and_choose_exit_code(code: u8, surroundings: &CliEnvironment) -> u8 {
     error.exit_code()
 }
 
+/// Executes the command and returns its exit code.
 fn dispatch_command(command: Command, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     match command {
         Command::Run(args) => run::run::run_ensemble(&args, surroundings),

@@ -15,22 +15,23 @@ use crate::terminal::streams::StandardStreams;
 #[cfg(unix)]
 use editing::{LineEditor, TerminalMode};
 
-/// Standard input, shared by all readers.
+/// Lines of standard input, shared by all readers.
 #[derive(Clone)]
 pub(crate) struct InputLines {
     streams: StandardStreams,
     reader: Arc<Mutex<Option<LineReaderThread>>>,
 }
 
-/// The request for a line.
+/// Request for one line: the prompt, and whether the line can be recalled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LineRequest {
-    /// What stands before the line at a terminal.
+    /// Prompt before the line at a terminal.
     pub(crate) text: &'static str,
     /// Whether the line can be recalled later.
     pub(crate) is_remembered: bool,
 }
 
+/// Handle of the thread that reads lines: its requests and its lines.
 struct LineReaderThread {
     requests: mpsc::Sender<LineRequest>,
     typed_lines: UnboundedReceiver<String>,
@@ -44,7 +45,7 @@ struct LineReaderThread {
 }
 
 impl InputLines {
-    /// Returns the standard input of the process with these streams.
+    /// Creates the lines of standard input. No line is read yet.
     pub(crate) fn new(streams: StandardStreams) -> Self {
         Self {
             streams,
@@ -52,20 +53,20 @@ impl InputLines {
         }
     }
 
-    /// Returns whether a person reads the prompts and types the lines.
+    /// Returns whether a user sees the prompts and types the lines.
     pub(crate) fn is_interactive(&self) -> bool {
         self.streams.in_is_terminal && self.streams.err_is_terminal
     }
 
-    /// Discards everything that was typed until now: it is not the answer to a question that is shown after it.
+    /// Discards the text that was typed until now, which cannot answer a question that appears later. Starts the reading thread.
     pub(crate) async fn discard_typed_lines(&self) {
         let mut reader = self.reader.lock().await;
         let reader = reader.get_or_insert_with(|| LineReaderThread::spawn_thread(self.streams, self.is_interactive()));
         reader.discard_typed();
     }
 
-    /// Returns the next line, without its line break; `None` at the end of the input. Requests are answered in order.
-    /// If the future is dropped, the line stays available for the next request.
+    /// Waits for the next line and returns it without its line break. Returns `None` at the end of the input.
+    /// Requests are answered in order. If the future is dropped, the line stays available for the next request.
     pub(crate) async fn read_line(&self, prompt: LineRequest) -> Option<String> {
         let mut reader = self.reader.lock().await;
         let reader = reader.get_or_insert_with(|| LineReaderThread::spawn_thread(self.streams, self.is_interactive()));
@@ -73,11 +74,11 @@ impl InputLines {
     }
 }
 
-/// The note for a person whose line was typed in part before the question was shown.
+/// Note about a line that was typed in part before the question appeared.
 const STALE_NOTE: &str = "  (not used: a part of this line was typed before the question was shown)\n";
 
 impl LineReaderThread {
-    /// Starts the reading thread. It reads only on request, so that no input is taken from later readers.
+    /// Spawns the reading thread. The thread reads only on request, so that later readers of standard input lose nothing.
     fn spawn_thread(streams: StandardStreams, are_typed: bool) -> Self {
         let (requests, asked) = mpsc::channel();
         let (sender, typed_lines) = unbounded_channel();
@@ -103,7 +104,7 @@ impl LineReaderThread {
         }
     }
 
-    /// Discards everything that was typed until now.
+    /// Discards the text that was typed until now. Marks a half-typed line as stale.
     fn discard_typed(&mut self) {
         while self.typed_lines.try_recv().is_ok() {
             self.pending = false;
@@ -120,6 +121,7 @@ impl LineReaderThread {
         }
     }
 
+    /// Waits for the next line that was typed after the question. Discards a stale line and prints a note about it.
     async fn next_fresh_line(&mut self, prompt: LineRequest) -> Option<String> {
         loop {
             let line = self.receive_line(prompt).await?;
@@ -131,6 +133,7 @@ impl LineReaderThread {
         }
     }
 
+    /// Requests a line, unless a request is pending, and waits for it. Returns `None` at the end of the input.
     async fn receive_line(&mut self, prompt: LineRequest) -> Option<String> {
         if !self.pending && self.requests.send(prompt).is_err() {
             return None;
@@ -147,7 +150,7 @@ impl LineReaderThread {
     }
 }
 
-/// Answers each request with a line, until there are no more lines or requests.
+/// Reads and sends one line for each request, until the input or the requests end.
 fn answer_line_requests(
     asked: &mpsc::Receiver<LineRequest>,
     sender: &UnboundedSender<String>,
@@ -161,7 +164,7 @@ fn answer_line_requests(
     }
 }
 
-/// Returns a line as the terminal, or whatever standard input is, passes it on.
+/// Prints the prompt if `is_prompted`, and reads a line of standard input without an editor. Returns `None` at the end of the input.
 fn read_unedited_line(prompt: LineRequest, streams: StandardStreams, is_prompted: bool) -> Option<String> {
     if is_prompted {
         let mut err = streams.human_err();

@@ -18,47 +18,46 @@ use ensemble_history::question_text_with_refusal;
 use ensemble_reports::report::ConsoleWriter;
 use ensemble_reports::report::sanitized_writer::{SanitizedWriter, TrustedStyle};
 
-/// How often a request for permission is repeated after an answer that is not one of the choices.
+/// Maximum number of answers to a request for permission that are not one of the choices. Then permission is denied.
 const MAX_UNCLEAR_ANSWERS: usize = 3;
 
-/// The highest number of characters of a tool's arguments that are shown without being asked for.
+/// Maximum number of characters of tool arguments that a request for permission shows immediately.
 const MAX_SHOWN_CHARACTERS: usize = 2_000;
 
-/// The highest number of characters of a tool's arguments that are shown at all: a terminal forgets what it has shown long
-/// before.
+/// Maximum number of characters of tool arguments that the user can view. The scrollback of a terminal is limited.
 const MAX_READABLE_CHARACTERS: usize = 20_000;
 
-/// The choices when a tool needs permission.
+/// Choices for a tool call whose arguments are shown.
 const CHOICES: [&str; 3] = ["yes", "no", "always in this run"];
 
-/// The choices while the arguments are not shown: a call that nobody has seen whole cannot be permitted.
+/// Choices while the arguments are hidden. A call can only be permitted after its arguments were shown.
 const CHOICES_BEFORE_VIEW: [&str; 2] = ["view all of the arguments", "no"];
 
-/// The only choice if there is more than a person can read.
+/// Only choice if the arguments are too long to show.
 const CHOICES_TOO_LONG: [&str; 1] = ["no"];
 
-/// Ends whatever style, character set and column the output before has left behind.
+/// Code that ends the style, the character set and the column of earlier output.
 const RESET: &str = "\u{1b}[0m\u{1b}(B\r";
 
-/// The style of a request for permission, which stands at the left margin; output of others is indented.
+/// Style of a request for permission, which begins at the left margin. Output of agents is indented.
 const PERMISSION_STYLE: TrustedStyle = TrustedStyle::new(AnsiColor::Yellow.on_default().bold().invert());
 
-/// The same where no colours are wanted.
+/// Style of a request for permission without colors.
 const PERMISSION_STYLE_COLORLESS: TrustedStyle = TrustedStyle::new(Style::new().invert());
 
-/// The prompt of an answer.
+/// Request for the line with an answer to a question.
 const ANSWER_REQUEST: LineRequest = LineRequest {
     text: "> ",
     is_remembered: true,
 };
 
-/// The prompt of a decision.
+/// Request for the line with a decision about a tool call.
 const PERMISSION_REQUEST: LineRequest = LineRequest {
     text: "> ",
     is_remembered: false,
 };
 
-/// The operator at the terminal. It shows one question at a time.
+/// Operator at the terminal, which shows one question at a time.
 pub(crate) struct TerminalOperator {
     streams: StandardStreams,
     /// The writer of agents' replies, which is paused during a question.
@@ -71,7 +70,7 @@ pub(crate) struct TerminalOperator {
 }
 
 impl TerminalOperator {
-    /// Asks on standard error and reads standard input; other output is paused during a question.
+    /// Creates an operator that asks on standard error and reads standard input. `console` is paused during a question.
     pub(crate) fn new(
         streams: StandardStreams,
         console: Option<ConsoleWriter>,
@@ -87,17 +86,17 @@ impl TerminalOperator {
         }
     }
 
-    /// Returns the user at the terminal.
+    /// Returns the author of answers: the user at the terminal.
     fn answer_author(&self) -> AnswerAuthor {
         AnswerAuthor::with_visible_user(AnswerSource::Terminal, self.user.as_deref().unwrap_or_default())
     }
 
-    /// Begins a line of its own, which nothing that was shown before can change.
+    /// Writes the code that ends the style, the character set and the column of earlier output.
     fn start_clean_line(&self) {
         self.streams.write_terminal_code(RESET);
     }
 
-    /// Shows a question. Only its first row begins at the left margin.
+    /// Prints a question with its numbered choices and its default. Only the first row begins at the left margin.
     fn print_question(
         &self,
         mut err: SanitizedWriter,
@@ -123,6 +122,7 @@ impl TerminalOperator {
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 
+    /// Shows the question and waits for an answer or the timeout. Waits for other questions first and pauses the console.
     async fn ask_and_read_answer(&self, asked: QuestionRequest) -> OperatorAnswer {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPauseGuard::pause(self.console.as_ref());
@@ -151,6 +151,7 @@ impl TerminalOperator {
         }
     }
 
+    /// Shows the request for permission and waits for a decision. Denies the call after too many unclear answers.
     async fn ask_and_read_decision(&self, requested: PermissionRequest) -> PermissionAnswer {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPauseGuard::pause(self.console.as_ref());
@@ -201,7 +202,7 @@ impl TerminalOperator {
     }
 }
 
-/// The part of the arguments of a call that is shown.
+/// Part of the arguments of a tool call that a request for permission shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ArgumentsView {
     Whole,
@@ -210,6 +211,7 @@ enum ArgumentsView {
 }
 
 impl ArgumentsView {
+    /// Chooses the view for arguments with this number of characters.
     fn for_character_count(length: usize) -> Self {
         if length > MAX_READABLE_CHARACTERS {
             Self::TooLong
@@ -221,14 +223,14 @@ impl ArgumentsView {
     }
 }
 
-/// The meaning of an input line.
+/// Meaning of an input line at a request for permission.
 #[derive(Debug, PartialEq)]
 enum PermissionInput {
     Decision(PermissionDecision),
     ShowAll,
 }
 
-/// Returns the meaning of an input line; `None`: it is not one of the choices.
+/// Parses an input line. Returns `None` if the line is not one of the choices of the view.
 fn parse_permission_input(line: &str, view: ArgumentsView) -> Option<PermissionInput> {
     let line = line.trim().to_lowercase();
     Some(match (line.as_str(), view) {
@@ -254,10 +256,11 @@ impl Operator for TerminalOperator {
     }
 }
 
-/// Pauses other output until it is dropped, also when the question is withdrawn.
+/// Drop guard that pauses the console, until the question is answered or withdrawn.
 struct QuestionPauseGuard<'a>(Option<&'a ConsoleWriter>);
 
 impl<'a> QuestionPauseGuard<'a> {
+    /// Pauses the console, if there is one, until the guard is dropped.
     fn pause(console: Option<&'a ConsoleWriter>) -> Self {
         if let Some(console) = console {
             console.pause_for_question();

@@ -1,15 +1,15 @@
-//! Standard output, and whether everything that was printed reached it.
+//! Errors of standard output.
 //!
-//! A command goes on if its output cannot be written: a run is recorded whether somebody sees it or not. The program then ends
-//! with an error. A pipe that its reader has closed is no error: the reader needs no more.
+//! A command continues if its output cannot be written, because the run is recorded in any case. The program then exits with an error.
+//! A pipe that its reader has closed is no error, because the reader needs no more output.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 
-/// The first error of standard output.
+/// First error of standard output.
 static FIRST: OnceLock<String> = OnceLock::new();
 
-/// Standard output that notes its first error.
+/// Writer to standard output that records its first error.
 pub(crate) struct OutputErrorRecorder<W>(pub(crate) W);
 
 impl<W: Write> Write for OutputErrorRecorder<W> {
@@ -22,7 +22,7 @@ impl<W: Write> Write for OutputErrorRecorder<W> {
     }
 }
 
-/// Notes the error, unless it only says that nobody reads any more.
+/// Records the first error of standard output, and returns the result unchanged. Ignores closed pipes and interruptions.
 pub(crate) fn record_output_error<T>(result: io::Result<T>) -> io::Result<T> {
     if let Err(error) = &result
         && !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted)
@@ -32,7 +32,7 @@ pub(crate) fn record_output_error<T>(result: io::Result<T>) -> io::Result<T> {
     result
 }
 
-/// Writes what is still held back; the first error of standard output, if there was one.
+/// Flushes standard output and returns the first error of the process, if any. The error stays recorded.
 pub(crate) fn flush_and_take_output_error() -> Option<&'static str> {
     let _is_noted = record_output_error(io::stdout().flush());
     FIRST.get().map(String::as_str)

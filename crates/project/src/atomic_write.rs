@@ -1,11 +1,10 @@
-//! Replaces the text of a file at once, and creates files.
+//! Replacement of the text of files as a whole, and creation of files.
 //!
-//! The new text is written beside the file and takes its place by a rename, so that an interruption leaves either text. A link
-//! stays a link, and the permissions stay. Of several files all are replaced or none, except where the process is killed between
-//! two renames.
+//! The new text is written next to the file and replaces the file by a rename, so that an interruption leaves the old or the new text. A link
+//! stays a link, and the permissions stay. Of several files, all are replaced or none, unless the process is killed between two renames.
 //!
-//! Invariant: a file whose text is not the expected one stays, and so do the others then; an interruption leaves either text of a file. No link
-//! that is made after a path was resolved leads a write to another place.
+//! Invariant: a file whose text is not the expected text stays, and then the other files stay as well. An interruption leaves the old or
+//! the new text of a file. A link that is created after a path was resolved cannot redirect a write.
 
 #![expect(clippy::disallowed_methods, reason = "files of the user are written here")]
 
@@ -16,16 +15,16 @@ use std::path::{Path, PathBuf};
 
 use crate::open_folder::LinkFreeFolder;
 
-/// The reason why a file has not been replaced. The file is unchanged.
+/// Error in the replacement of a file. The file is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileReplaceError {
-    /// Its text is another one than the caller has read.
+    /// The text differs from the text that the caller has read.
     #[error("it has changed since it was read")]
     Changed,
-    /// It must not be written.
+    /// The file must not be written.
     #[error("it is read-only")]
     ReadOnly,
-    /// The system refuses it.
+    /// The operating system refuses the replacement.
     #[error("{0}")]
     Refused(String),
 }
@@ -36,32 +35,32 @@ impl From<io::Error> for FileReplaceError {
     }
 }
 
-/// A file, its text, and its new text.
+/// File with its old text and its new text.
 #[derive(Debug, Clone, Copy)]
 pub struct FileReplacement<'t> {
-    /// The file.
+    /// Path of the file.
     pub path: &'t Path,
-    /// The text that the caller has read.
+    /// Text that the caller has read.
     pub old_text: &'t str,
-    /// The new text.
+    /// New text.
     pub new_text: &'t str,
 }
 
-/// The reason why none of several files has been replaced.
+/// Error in the replacement of several files. No file is replaced, except those in `replaced_files`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilesReplaceError {
-    /// The number of the file that is in the way.
+    /// Index of the file that caused the error.
     pub at: usize,
-    /// Why.
+    /// Error of this file.
     pub error: FileReplaceError,
-    /// The numbers of files that have their new texts all the same, because their old ones could not be put back.
+    /// Indices of files that keep their new texts, because their old texts could not be restored.
     pub replaced_files: Vec<usize>,
 }
 
-/// Replaces the text of a file whose text is `before`.
+/// Replaces the text `before` of a file by `after`.
 ///
 /// # Errors
-/// The file cannot be written, or its text is another one.
+/// The file cannot be written, or its text differs from `before`.
 pub fn replace_file_if_unchanged(path: &Path, before: &str, after: &str) -> Result<(), FileReplaceError> {
     let file = FileReplacement {
         path,
@@ -72,20 +71,22 @@ pub fn replace_file_if_unchanged(path: &Path, before: &str, after: &str) -> Resu
 }
 
 /// Replaces the texts of several files inside the folder `root`, or none of them. A path can contain links that lead to another
-/// place inside `root`; a link that is made meanwhile is not followed.
+/// place inside `root`. A link that is created meanwhile is not followed.
 ///
-/// All texts are on the disk before the first one takes its place, so what is left is one rename for each file. If one fails, the old
-/// texts of the files before it are put back.
+/// All texts are on the disk before the first replacement, so that one rename for each file remains. If a rename fails, the old
+/// texts of the earlier files are restored.
 ///
 /// # Errors
-/// A file is outside of the folder or cannot be written, or its text is another one.
+/// A file is outside of the folder or cannot be written, or its text differs from the old text.
 pub fn replace_files_if_unchanged(root: &Path, files: &[FileReplacement<'_>]) -> Result<(), FilesReplaceError> {
     stage_and_rename_all(Some(root), files, &mut LinkFreeFolder::rename_entry)
 }
 
-/// What renames a file within its folder.
+/// Function that renames a file within its folder.
 type RenameInFolder<'r> = &'r mut dyn FnMut(&LinkFreeFolder, &OsStr, &OsStr) -> io::Result<()>;
 
+/// Stages all texts, checks that no file has changed, and renames all files. Restores the old texts if a rename fails.
+/// If `root` is set, all files must be inside of this folder.
 fn stage_and_rename_all(
     root: Option<&Path>,
     files: &[FileReplacement<'_>],
@@ -122,9 +123,9 @@ fn stage_and_rename_all(
     Ok(())
 }
 
-/// The new text of a file beside it, and its old text. What is not renamed is removed.
+/// New text of a file in a temporary file next to the file, and its old text. Temporary files are removed on drop.
 struct StagedFile {
-    /// The folder of all three, which is the same one whatever becomes of its path.
+    /// Folder of all three files, which stays the same folder even if its path changes.
     folder: LinkFreeFolder,
     target: OsString,
     new: OsString,
@@ -132,6 +133,7 @@ struct StagedFile {
 }
 
 impl StagedFile {
+    /// Writes the new text, and with `keeps_old` the old text, to temporary files next to the file.
     fn stage_replacement(
         root: Option<&Path>,
         file: &FileReplacement<'_>,
@@ -165,7 +167,7 @@ impl StagedFile {
         Ok(staged_file)
     }
 
-    /// Checks that the text of the file is still the one that was read.
+    /// Checks that the text of the file is still the text that the caller has read.
     fn check_unchanged(&self, file: &FileReplacement<'_>) -> Result<(), FileReplaceError> {
         match self.folder.read_file(&self.target)? == file.old_text.as_bytes() {
             true => Ok(()),
@@ -173,7 +175,7 @@ impl StagedFile {
         }
     }
 
-    /// Puts the old text back. `false`: the file still has the new one.
+    /// Restores the old text if the file has the new text. Returns `false` if the file still has the new text.
     fn restore_old_text(&self, file: &FileReplacement<'_>, rename: RenameInFolder<'_>) -> bool {
         let text = self.folder.read_file(&self.target);
         let is_new = text.is_ok_and(|text| text == file.new_text.as_bytes());
@@ -191,7 +193,7 @@ impl Drop for StagedFile {
     }
 }
 
-/// Checks that a path without links is inside a folder.
+/// Checks that a path without links is inside the folder.
 fn check_inside(root: &Path, path: &Path) -> io::Result<()> {
     match path.starts_with(root.canonicalize()?) {
         true => Ok(()),
@@ -199,10 +201,10 @@ fn check_inside(root: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file that must not be there, and the folders above it.
+/// Writes a new file, and creates the folders above.
 ///
 /// # Errors
-/// Something of this name is there, or the system refuses it. Nothing is left of the file then.
+/// The file exists, or the operating system refuses the file. Nothing remains of the file then.
 pub fn create_file(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
@@ -213,12 +215,10 @@ pub fn create_file(path: &Path, text: &str) -> io::Result<()> {
     fill_or_remove_file(&folder, name, &folder.create_file(name)?, text)
 }
 
-/// Writes files inside the folder `root` that must not be there, in this order, or none of them. A link that is made meanwhile is not
-/// followed.
+/// Writes new files inside the folder `root` in this order, or none of them. A link that is created meanwhile is not followed.
 ///
 /// # Errors
-/// As [`create_file`], or a file is outside of the folder; with the number of the file that is in the way. Folders that were made for
-/// the files stay.
+/// See [`create_file`]; or a file is outside of the folder. The error contains the index of the file. Created folders stay.
 pub fn create_files(root: &Path, files: &[(PathBuf, &str)]) -> Result<(), (usize, io::Error)> {
     let mut created: Vec<(LinkFreeFolder, &OsStr)> = Vec::new();
     for (at, (path, text)) in files.iter().enumerate() {
@@ -235,7 +235,7 @@ pub fn create_files(root: &Path, files: &[(PathBuf, &str)]) -> Result<(), (usize
     Ok(())
 }
 
-/// Writes a file inside the folder; returns the folder that contains the file, and the name of the file.
+/// Writes a new file inside the folder `root`, and creates missing folders. Returns the open folder and the name of the file.
 fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result<(LinkFreeFolder, &'p OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut missing: Vec<&OsStr> = Vec::new();
@@ -254,13 +254,13 @@ fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result
     Ok((folder, name))
 }
 
-/// Writes the text into a new file; nothing is left of the file if that fails.
+/// Writes the text into a new file. Removes the file if the write fails.
 fn fill_or_remove_file(folder: &LinkFreeFolder, name: &OsStr, mut file: &File, text: &str) -> io::Result<()> {
     let write_result = file.write_all(text.as_bytes());
     write_result.inspect_err(|_| drop(folder.remove_file(name)))
 }
 
-/// Writes a file with these permissions, and waits until the text is on the disk.
+/// Writes a new file with these permissions, and waits until the text is on the disk. Removes the file after an error.
 fn write_synced_file(folder: &LinkFreeFolder, name: &OsStr, text: &str, permissions: &Permissions) -> io::Result<()> {
     let file = folder.create_file(name)?;
     fill_or_remove_file(folder, name, &file, text)?;

@@ -1,10 +1,10 @@
-//! What stands around the ensembles of one folder: configured profiles, scripts, other ensembles.
+//! Check context of the ensembles of one folder: configured profiles, scripts, nested ensembles.
 //!
-//! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
+//! A folder is read once for all of its files. The caches of scripts and files are bounded, so that memory
 //! does not grow with the number of files.
 //!
-//! Invariant: it executes nothing of a project (`check/checkers.rs` starts parsers, for `validate --check-scripts`), and what it remembers
-//! is bounded. A script is read and examined once for all folders of a call (`check/scripts.rs`).
+//! Invariant: the checks execute nothing of a project (`check/checkers.rs` starts parsers, for `validate --check-scripts`), and the caches
+//! are bounded. A script is read and analyzed once for all folders of a call (`check/scripts.rs`).
 
 mod broken;
 mod checkers;
@@ -48,18 +48,18 @@ pub use self::checkers::SyntaxChecks;
 pub use self::inner::NestedEnsembleCheck;
 pub use self::scripts::RhaiScriptCache;
 
-/// Most scripts that are remembered.
+/// Maximum number of scripts or files in a cache. A full cache is cleared.
 const MAX_CACHED_FILES: usize = 2000;
 
-/// A folder with ensembles in it.
+/// Folder with ensembles, as the context of their checks.
 pub struct EnsembleFolder<'s> {
     project: &'s Project,
-    /// As it was given, which tells one folder from another before any file is asked.
+    /// Path of the folder as in the arguments, which identifies the folder without access to files.
     given_path: PathBuf,
     places: ScriptFolders,
-    /// `None` where the configuration cannot be read.
+    /// Profiles of the configurations; `None` if a configuration cannot be read.
     configured_profiles: Option<Vec<(Arc<str>, ModelProfile)>>,
-    /// Why it cannot, until somebody has said so.
+    /// Error in reading the configuration, until the caller takes the error.
     config_error: Option<ProjectError>,
     scripts: RefCell<HashMap<String, Result<ResolvedScript, ScriptLookupError>>>,
     texts: Arc<RhaiScriptCache>,
@@ -67,15 +67,15 @@ pub struct EnsembleFolder<'s> {
     checkers: Option<Arc<SyntaxChecks>>,
     is_ci: bool,
     allows_missing_scripts: bool,
-    /// The root of the project is outside of the boundary: a script that is not found inside may be there.
+    /// Set if the root of the project is outside of the boundary, so that a missing script might exist there.
     has_hidden_root: bool,
-    /// Whether a run asks for the errors.
+    /// Set for a run, and not set for a check.
     is_run: bool,
     fixes: FixResolution,
 }
 
 impl<'s> EnsembleFolder<'s> {
-    /// Returns the folder in which the file stands.
+    /// Loads the context of the folder that contains the file.
     pub fn for_file(file: &Path, project: &'s Project) -> Self {
         let folder = ensemble_folder(file, project);
         let (configured_profiles, config_error) = match load_all_profiles(&folder, project) {
@@ -93,8 +93,7 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
-    /// Returns the folder of an ensemble that is about to run. The run checks profiles, and the ensembles that agents
-    /// and their tools name.
+    /// Creates the context for an ensemble that is about to run, without configured profiles and nested ensembles, which the run itself checks.
     pub fn for_run(prepared: &PreparedEnsemble, project: &'s Project) -> Self {
         let places = ScriptFolders {
             project_root: prepared.root.clone(),
@@ -106,6 +105,7 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
+    /// Creates a context without profiles. A project root outside of the boundary is replaced by the boundary.
     fn new(given_path: PathBuf, mut places: ScriptFolders, project: &'s Project) -> Self {
         let has_hidden_root = !project.is_inside_boundary(&places.project_root);
         if let Some(boundary) = project.boundary.as_ref().filter(|_| has_hidden_root) {
@@ -129,53 +129,53 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
-    /// Likewise, for runs without a person: whether nobody answers questions.
+    /// Sets whether the checks are for runs in CI, where no operator answers questions.
     #[must_use]
     pub fn with_ci(mut self, is_ci: bool) -> Self {
         self.is_ci = is_ci;
         self
     }
 
-    /// Likewise, for an exploration, which executes no script: a missing script is a warning.
+    /// Reports missing scripts as warnings, for an exploration, which executes no script.
     #[must_use]
     pub fn with_missing_scripts(mut self) -> Self {
         self.allows_missing_scripts = true;
         self
     }
 
-    /// Likewise, for findings that are shown without their fixes.
+    /// Omits the fixes from findings.
     #[must_use]
     pub fn without_fixes(mut self) -> Self {
         self.fixes = FixResolution::Omitted;
         self
     }
 
-    /// Likewise, knowing of scripts what other folders know of them.
+    /// Shares the cache of scripts with other folders.
     #[must_use]
     pub fn with_shared_scripts(mut self, scripts: &Arc<RhaiScriptCache>) -> Self {
         self.texts = Arc::clone(scripts);
         self
     }
 
-    /// Likewise, letting interpreters parse the scripts that are named.
+    /// Lets interpreters check the syntax of scripts, if `checkers` is set.
     #[must_use]
     pub fn with_syntax_checks(mut self, checkers: Option<Arc<SyntaxChecks>>) -> Self {
         self.checkers = checkers;
         self
     }
 
-    /// Does the file stand here too?
+    /// Returns whether the file is in this folder. Compares paths only.
     pub fn contains_file(&self, file: &Path) -> bool {
         file.parent() == Some(self.given_path.as_path())
     }
 
-    /// Takes the error in the configuration, for people; it is returned once.
+    /// Takes the error in reading the configuration. Returns the error once.
     pub fn take_config_error(&mut self) -> Option<ProjectError> {
         self.config_error.take()
     }
 
-    /// Returns whether every file that the words of a command line can name is inside the boundary. Checks report nothing about files
-    /// outside of it.
+    /// Returns whether every file that a word of the command line can name is inside the boundary. Checks report nothing about
+    /// other files.
     fn allows_paths_in_text(&self, text: &str) -> bool {
         if self.project.boundary.is_none() {
             return true;
@@ -192,7 +192,7 @@ impl<'s> EnsembleFolder<'s> {
             .all(|path| self.project.is_inside_boundary(&path))
     }
 
-    /// Returns whether every file that a command line can name is inside the boundary.
+    /// Returns whether every file that the command line can name is inside the boundary.
     fn allows_paths_of_command(&self, command: &CommandLine) -> bool {
         match command {
             CommandLine::Text(text) => self.allows_paths_in_text(text),
@@ -200,6 +200,7 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
+    /// Resolves the script and checks that it can start. Caches the result.
     fn resolve_startable_script(&self, script: &str) -> Result<ResolvedScript, ScriptLookupError> {
         if let Some(cached_script) = self.scripts.borrow().get(script) {
             return cached_script.clone();
@@ -214,13 +215,13 @@ impl<'s> EnsembleFolder<'s> {
         resolved
     }
 
-    /// Returns the facts about the Rhai script in this file.
+    /// Applies `of` to the facts about the Rhai script in this file. Reads and analyzes the script once.
     fn map_script_facts<T>(&self, path: &Path, of: impl FnOnce(&RhaiScriptFacts) -> T) -> Option<T> {
         let name = || self.project.relative_path(path).display().to_string();
         self.texts.load_facts_once(path, name).get().map(of)
     }
 
-    /// Returns the possible outputs of the agent, if they are known.
+    /// Returns the possible outputs of the agent. Returns `None` if they are unknown.
     fn find_outputs(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<LiteralOutput>> {
         match &agent.kind {
             AgentKind::Script { script, .. } if !self.allows_paths_in_text(script) => None,
@@ -236,7 +237,7 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
-    /// Returns the finding about a script or program that cannot be started.
+    /// Creates the finding about a script or program that cannot be started. Returns `None` if the script might be outside of the boundary.
     fn unavailable_script_finding(&self, unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
         if self.has_hidden_root {
             return None;
@@ -248,6 +249,7 @@ impl<'s> EnsembleFolder<'s> {
         Some(finding.with_help(unavailable.help))
     }
 
+    /// Checks that the script exists, can start and compiles.
     fn check_script_reference(&self, script: &str, at: RouteLocation) -> Option<Finding> {
         if !self.allows_paths_in_text(script) {
             return None;
@@ -259,7 +261,7 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
-    /// Returns the arguments of command lines that a shell reads and that do not use them.
+    /// Checks that command lines for a shell use the arguments of their agents.
     fn check_unused_arguments<'e>(&'e self, ensemble: &'e Ensemble) -> impl Iterator<Item = Finding> + 'e {
         let agents = ensemble.agents.iter().enumerate();
         agents.filter_map(|(at, agent)| {
@@ -275,7 +277,7 @@ impl<'s> EnsembleFolder<'s> {
         })
     }
 
-    /// Returns the inputs that agents give their ensembles, and that do not fit.
+    /// Checks the inputs that agents pass to their ensembles.
     fn check_nested_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let agents = ensemble.agents.iter().enumerate();
         let findings = agents.flat_map(|(at, agent)| match &agent.kind {
@@ -288,7 +290,7 @@ impl<'s> EnsembleFolder<'s> {
         findings.collect()
     }
 
-    /// Returns the attachments that are no templates and no files.
+    /// Checks that attachments without templates are regular files.
     fn check_attachments<'e>(&'e self, ensemble: &'e Ensemble) -> impl Iterator<Item = Finding> + 'e {
         let agents = ensemble.agents.iter().enumerate();
         let attached = agents.flat_map(|(at, agent)| {
@@ -318,7 +320,7 @@ impl<'s> EnsembleFolder<'s> {
         })
     }
 
-    /// Returns the program of an external agent.
+    /// Checks that the program of an external agent can start.
     fn check_program(&self, llm: &LlmSpec, route: &Route) -> Option<Finding> {
         let acp = llm.acp_agent().filter(|acp| !acp.is_simulated())?;
         if let AcpProgram::Command { command, .. } = &acp.program
@@ -330,7 +332,7 @@ impl<'s> EnsembleFolder<'s> {
         self.unavailable_script_finding(missing, route.with_key("acp").into_value_location())
     }
 
-    /// Returns the program or script of a tool.
+    /// Checks that the script, ensemble or program of a tool exists and can start.
     fn check_tool(&self, tool: &ToolDefinition, route: &Route) -> Option<Finding> {
         match &tool.kind {
             ToolKind::Script { script, .. } => {
@@ -458,7 +460,7 @@ impl CheckContext for EnsembleFolder<'_> {
     }
 }
 
-/// Returns whether a model of the ensemble can call the tool.
+/// Returns whether an agent with a model uses the tool, and the tool is not denied.
 fn can_model_call_tool(ensemble: &Ensemble, name: &str, tool: &ToolDefinition) -> bool {
     let is_used = |agent: &Agent| match &agent.kind {
         AgentKind::Llm(llm) => llm.tools.iter().any(|used| *used.tool == *name),
@@ -467,6 +469,7 @@ fn can_model_call_tool(ensemble: &Ensemble, name: &str, tool: &ToolDefinition) -
     tool.permission != PermissionMode::Deny && ensemble.agents.iter().any(is_used)
 }
 
+/// Returns the folder of the file as in the argument, without access to files.
 fn folder_of_argument(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).to_owned()
 }

@@ -1,6 +1,6 @@
-//! An ensemble and all ensembles that it names, directly or through others: their plans, and their findings.
+//! An ensemble with all ensembles that it names, directly or through others: their plans and their findings.
 //!
-//! Invariant: none of them has an error, and each file is there once.
+//! Invariant: no ensemble has an error, and each file is loaded once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::error::ProjectError;
 use crate::prepare::{PreparedEnsemble, can_be_quoted, check_loaded_ensemble, ensemble_folder, prepare_file};
 use crate::project::Project;
 
-/// An ensemble that is named, or the one that names the others.
+/// Outer or nested ensemble, with the files of the ensembles that its agents run.
 #[derive(Debug)]
 pub struct LoadedNestedEnsemble {
-    /// Its file, as it is shown.
+    /// File of the ensemble, as a path for output.
     pub path: PathBuf,
-    /// Its plan.
+    /// Ensemble with its plan.
     pub prepared: PreparedEnsemble,
-    /// The agents that are ensembles, and the absolute files of these.
+    /// Agents that run ensembles, with the absolute files of these ensembles.
     pub inner_files: Vec<(Arc<str>, PathBuf)>,
 }
 
-/// Returns the ensemble, those that it names, and the warnings with the code `wanted`. Each file is there once; one
-/// that is missing is left out.
+/// Loads the ensemble and all ensembles that it names, each file once. Returns the ensemble, its nested ensembles, and the
+/// warnings with the code `wanted`. Skips missing files.
 ///
 /// # Errors
-/// One of the files cannot be read, or has errors; all errors of all files are told.
+/// A file cannot be read or has errors. The error contains the errors of all files.
 pub fn load_with_nested(
     path: &Path,
     project: &Project,
@@ -89,7 +89,7 @@ pub fn load_with_nested(
     Ok((prepare_nested(path.to_owned())?, inner, warnings))
 }
 
-/// Returns the ensembles that this one names, directly or through others, each with its file, as far as they can be loaded.
+/// Loads the ensembles that the ensemble names, directly or through others, with their files. Skips files that cannot be loaded.
 pub fn load_nested_unchecked(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(PathBuf, Ensemble)> {
     let mut seen_paths = vec![absolute_ensemble_path(path, project)];
     let mut files = list_nested_files(ensemble, path, project);
@@ -109,13 +109,13 @@ pub fn load_nested_unchecked(ensemble: &Ensemble, path: &Path, project: &Project
     named
 }
 
-/// Returns the absolute path by which a nested ensemble is known.
+/// Returns the absolute path of the ensemble file, with the folder resolved and the name of a link kept.
 pub fn absolute_ensemble_path(path: &Path, project: &Project) -> PathBuf {
     let absolute = project.folder.join(path);
     ensemble_folder(path, project).join(absolute.file_name().unwrap_or_default())
 }
 
-/// Returns the agents that are ensembles, and the absolute files of these as far as they are there.
+/// Returns the agents that run ensembles, with the absolute files of these ensembles. Skips missing files.
 fn list_ensemble_agents(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(Arc<str>, PathBuf)> {
     let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);
@@ -132,7 +132,7 @@ fn list_ensemble_agents(ensemble: &Ensemble, path: &Path, project: &Project) -> 
     ensemble.agents.iter().filter_map(file).collect()
 }
 
-/// Returns the files of the ensembles that agents and tools name.
+/// Returns the existing files of the ensembles that agents and tools name.
 fn list_nested_files(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<PathBuf> {
     let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);

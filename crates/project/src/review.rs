@@ -1,6 +1,6 @@
-//! What a file would do with the user's keys and environment, for the user to look at and for a run to ask about.
+//! Review of the ways in which a file uses the user's keys and environment, for the user and for a run.
 //!
-//! Invariant: every ensemble of a run passes it before anything starts.
+//! Invariant: every ensemble of a run passes the review before anything starts.
 
 use std::path::{Path, PathBuf};
 
@@ -16,21 +16,21 @@ use crate::prepare::PreparedEnsemble;
 use crate::project::{Project, read_source};
 use crate::trust::describe_ensemble_uses;
 
-/// A file, and what it would do with keys and values of the environment.
+/// Uses of keys and values of the environment in a file, for the decision of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustReview {
-    /// The file, absolute and without links.
+    /// Absolute path of the file without links.
     pub path: PathBuf,
-    /// A line for each thing. None: the file needs no trust.
+    /// Uses, a line for each. An empty list needs no trust.
     pub lines: Vec<String>,
-    /// The digest to which trust is bound.
+    /// Digest that the trust is bound to.
     pub digest: String,
-    /// Is it trusted already?
+    /// Set if the user trusts the file.
     pub is_trusted: bool,
 }
 
 impl TrustReview {
-    /// The digest of an ensemble is that of its lines: to edit a prompt changes nothing.
+    /// Creates the review of an ensemble. Its digest covers the lines only, so that an edited prompt keeps the trust.
     fn from_lines(path: PathBuf, lines: Vec<String>, project: &Project) -> Self {
         let digest = sha256_of_text(&lines.join("\n"));
         Self {
@@ -42,11 +42,10 @@ impl TrustReview {
     }
 }
 
-/// What the configuration, or the ensemble and the ensembles that it names, would do. Only files are told that would do
-/// something.
+/// Reviews a configuration, a file of MCP servers, or an ensemble with its nested ensembles. Returns only files that need trust.
 ///
 /// # Errors
-/// A file cannot be read, has errors, or belongs to somebody else.
+/// A file cannot be read, has errors, or belongs to another user.
 pub fn review_files(path: &Path, project: &Project) -> Result<Vec<TrustReview>, ProjectError> {
     let absolute = project.folder.join(path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
@@ -72,15 +71,17 @@ pub fn review_files(path: &Path, project: &Project) -> Result<Vec<TrustReview>, 
     Ok(reviews)
 }
 
+/// Returns whether the path is a configuration of a project or of the user.
 fn is_config_of_project_or_user(path: &Path, project: &Project) -> bool {
     path.ends_with(".ensemble/config.yaml") || find_user_config(project).as_deref() == Some(path)
 }
 
-/// Returns whether the file is one of MCP servers, such as `.mcp.json`.
+/// Returns whether the file is a file of MCP servers, such as `.mcp.json`, by its extension.
 pub fn is_mcp_config(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "json")
 }
 
+/// Loads a file of MCP servers and reviews its uses of the environment.
 fn load_and_review_mcp_config(path: &Path, project: &Project) -> Result<(McpConfig, TrustReview), ProjectError> {
     let source = read_source(path)?;
     let config = McpConfig::parse(source.text()).map_err(|error| ProjectError::Unreadable {
@@ -91,10 +92,10 @@ fn load_and_review_mcp_config(path: &Path, project: &Project) -> Result<(McpConf
     Ok((config, review))
 }
 
-/// Loads a file of MCP servers, unless it belongs to somebody else or would use values of the environment without trust.
+/// Loads a file of MCP servers.
 ///
 /// # Errors
-/// The file cannot be read, or must not be used.
+/// The file cannot be read, belongs to another user, or uses values of the environment without trust.
 pub fn load_trusted_mcp_config(path: &Path, project: &Project) -> Result<McpConfig, ProjectError> {
     let absolute = project.folder.join(path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
@@ -109,16 +110,17 @@ pub fn load_trusted_mcp_config(path: &Path, project: &Project) -> Result<McpConf
     }
 }
 
+/// Reviews the uses of the environment in a prepared ensemble.
 fn review_ensemble(prepared: &PreparedEnsemble, project: &Project) -> TrustReview {
     let lines = describe_ensemble_uses(prepared.plan.ensemble(), &[], &prepared.root);
     TrustReview::from_lines(prepared.file.clone(), lines, project)
 }
 
-/// Refuses an ensemble of somebody else, and one that would use keys or values of the environment without trust. What an
-/// override of a model takes away needs no trust.
+/// Checks that the ensemble may run: it belongs to the user, and its uses of the environment are trusted. Uses that an override
+/// of a model removes need no trust.
 ///
 /// # Errors
-/// The ensemble must not run.
+/// The ensemble belongs to another user, or is not trusted.
 pub fn refuse_untrusted_ensemble(
     prepared: &PreparedEnsemble,
     overrides: &[ModelOverride],
@@ -140,6 +142,7 @@ pub fn refuse_untrusted_ensemble(
     })
 }
 
+/// Returns an error if one of the paths belongs to another user.
 fn refuse_foreign_files(paths: &[&Path], project: &Project) -> Result<(), ProjectError> {
     match paths.iter().find_map(|path| project.trust.find_foreign_owner(path)) {
         Some(stranger) => Err(ProjectError::Stranger(stranger)),

@@ -1,7 +1,7 @@
-//! The search for who does not answer: the engine, or the workers.
+//! Search for the part that does not answer: the engine, or the workers.
 //!
-//! The engine itself answers the requests of this file, except the call of a worker. So a request that gets no response is
-//! explained without waiting for it.
+//! The engine itself answers the requests of this file, except the call of a worker. So the client explains a missing response
+//! without waiting for the response.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use serde::Deserialize;
 use crate::client::{EngineClient, EngineClientError, innermost_cause};
 use crate::protocol::{DAYS, INDEX, PROTOCOL, RUNS, RunStartRequest, WorkerVersion};
 
-/// The time without a response after which the engine and a worker are asked.
+/// Time without a response after which the client probes the engine and a worker.
 const SILENCE_BEFORE_PROBE: Duration = Duration::from_secs(4);
-/// The time limit for the answer of the engine, and for that of a worker.
+/// Time limit for the answer of the engine, and for the answer of a worker.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The response of an ingress to a health check.
+/// Response of an ingress to a health check.
 #[derive(Debug, Deserialize)]
 struct IngressHealth {
-    /// The names of the registered services.
+    /// Names of the registered services.
     services: Vec<String>,
 }
 
@@ -27,15 +27,15 @@ impl EngineClient {
     /// Checks that an engine answers at this address.
     ///
     /// # Errors
-    /// [`EngineClientError::Unreachable`] if no program answers, [`EngineClientError::NoIngress`] if another program does.
+    /// [`EngineClientError::Unreachable`] if no program answers, [`EngineClientError::NoIngress`] if another program answers.
     pub async fn check_ingress(&self) -> Result<(), EngineClientError> {
         self.fetch_health().await.map(drop)
     }
 
-    /// Checks that a worker answers that can execute runs of this program.
+    /// Checks that a worker answers, and that the worker can execute runs of this program.
     ///
     /// # Errors
-    /// The engine or the workers do not answer, or the worker that answers reads other protocols.
+    /// The engine or the workers do not answer, or the worker reads other protocols.
     pub async fn check_workers(&self) -> Result<WorkerVersion, EngineClientError> {
         let worker: WorkerVersion = self
             .call_handler_with_retries(&format!("{INDEX}/{DAYS}/worker"), &())
@@ -52,7 +52,7 @@ impl EngineClient {
     /// Checks that this program can read the records of a run.
     ///
     /// # Errors
-    /// The run has a protocol that this program does not read.
+    /// This program does not read the protocol of the run.
     pub fn check_run_protocol(&self, start: &RunStartRequest) -> Result<(), EngineClientError> {
         match WorkerVersion::for_this_build().can_continue_protocol(start.protocol) {
             true => Ok(()),
@@ -63,7 +63,7 @@ impl EngineClient {
         }
     }
 
-    /// Waits until the engine or the workers do not answer, and returns which.
+    /// Waits until the engine or the workers do not answer, and returns the error. Waits forever while both answer.
     pub async fn wait_for_absence(&self) -> EngineClientError {
         loop {
             tokio::time::sleep(SILENCE_BEFORE_PROBE).await;
@@ -73,7 +73,7 @@ impl EngineClient {
         }
     }
 
-    /// Returns an error if the engine or the workers do not answer.
+    /// Probes the engine and a worker. Returns an error if one of them does not answer.
     async fn probe_engine_and_worker(&self) -> Result<(), EngineClientError> {
         if let Some(health) = self.fetch_health().await?
             && !health.services.iter().any(|service| service == RUNS)
@@ -89,7 +89,7 @@ impl EngineClient {
         }
     }
 
-    /// Returns the status of the engine's own answer to a request.
+    /// Fetches a path of the engine and returns the HTTP status.
     pub(crate) async fn fetch_status(&self, path: &str) -> Result<u16, EngineClientError> {
         let request = self.http().get(format!("{}/{path}", self.url())).timeout(PROBE_TIMEOUT);
         let answer = request.send().await;
@@ -100,7 +100,7 @@ impl EngineClient {
         Ok(answer.status().as_u16())
     }
 
-    /// Returns the health of the ingress; `None`: something in front of the ingress does not allow the request.
+    /// Fetches the health of the ingress. Returns `None` if a proxy in front of the ingress denies the request.
     async fn fetch_health(&self) -> Result<Option<IngressHealth>, EngineClientError> {
         let unreachable = |reason: String| EngineClientError::Unreachable {
             url: self.url().to_owned(),

@@ -1,7 +1,7 @@
-//! The admin interface of the engine: the calls that the engine has paused.
+//! Admin interface of the engine, for the calls that the engine has paused.
 //!
-//! The engine pauses a call if an operator asks for it, or if the retry policy of the deployment ends with a pause. The
-//! ingress does not tell a paused run from a running one.
+//! The engine pauses a call if an operator asks for a pause, or if the retry policy of the deployment ends with a pause. The
+//! ingress does not distinguish a paused run from a running one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -14,34 +14,34 @@ use crate::client::EngineClientError;
 use crate::client::innermost_cause;
 use crate::protocol::{EXECUTIONS, RUNS};
 
-/// The port of the admin interface unless the engine is configured otherwise.
+/// Default port of the admin interface.
 const DEFAULT_ADMIN_PORT: u16 = 9070;
-/// The time limit for an answer.
+/// Time limit for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// The maximum number of levels of calls inside a run: a nested run adds one level.
+/// Maximum number of levels of calls inside a run: a nested run adds one level.
 const MAX_CALL_DEPTH: usize = 16;
-/// The maximum number of paused calls that are read.
+/// Maximum number of paused calls that are read.
 const MAX_PAUSED_CALLS: usize = 10_000;
-/// The maximum number of calls that one query names.
+/// Maximum number of calls that one query names.
 const MAX_QUERIED_CALLS: usize = 500;
 
-/// The admin interface of an engine.
+/// Client of the admin interface of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineAdminClient {
     url: String,
     http: reqwest::Client,
 }
 
-/// A call that the engine has paused.
+/// Call that the engine has paused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PausedCall {
-    /// The id of the call on the engine.
+    /// Id of the call on the engine.
     pub id: String,
-    /// The error of the last attempt, if there was one.
+    /// Error of the last attempt, if there was one.
     pub failure: Option<String>,
 }
 
-/// A row of the engine's table of calls.
+/// Row of the engine's table of calls.
 #[derive(Debug, Deserialize)]
 struct CallRow {
     id: String,
@@ -57,16 +57,17 @@ struct CallRow {
     last_failure: Option<String>,
 }
 
+/// Reply of the engine to a query of its table of calls.
 #[derive(Debug, Deserialize)]
 struct CallQueryReply {
     rows: Vec<CallRow>,
 }
 
 impl EngineAdminClient {
-    /// Returns the admin interface with this address; without an address, port 9070 of the host of the ingress.
+    /// Creates a client for the admin address. Without an address, uses port 9070 of the host of the ingress.
     ///
     /// # Errors
-    /// The text is not a URL, or there is no HTTP client.
+    /// The text is not a URL, or no HTTP client can be built.
     pub fn from_urls(admin: Option<&str>, ingress: &str) -> Result<Self, EngineClientError> {
         let given = admin.unwrap_or(ingress);
         let wrong = |reason: String| EngineClientError::Address {
@@ -88,15 +89,15 @@ impl EngineAdminClient {
         })
     }
 
-    /// Returns the address.
+    /// Returns the address of the admin interface.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns the paused calls, by the outermost run that they belong to.
+    /// Lists the paused calls, by the outermost run that they belong to.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
+    /// The engine cannot be reached or refuses the request.
     pub async fn list_paused_calls_by_run(&self) -> Result<BTreeMap<RunId, Vec<PausedCall>>, EngineClientError> {
         let of_ours = format!("target_service_name IN ('{RUNS}', '{EXECUTIONS}')");
         let mut rows = self
@@ -134,10 +135,10 @@ impl EngineAdminClient {
         Ok(by_run)
     }
 
-    /// Lets the engine continue paused calls.
+    /// Resumes the paused calls.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
+    /// The engine cannot be reached or refuses the request.
     pub async fn resume_calls(&self, calls: &[PausedCall]) -> Result<(), EngineClientError> {
         for call in calls.iter().filter(|call| is_call_id(&call.id)) {
             let request = self.http.patch(format!("{}/invocations/{}/resume", self.url, call.id));
@@ -150,6 +151,7 @@ impl EngineAdminClient {
         Ok(())
     }
 
+    /// Queries the rows of the engine's table of calls that match the SQL condition.
     async fn query_call_rows(&self, condition: &str) -> Result<Vec<CallRow>, EngineClientError> {
         let query = format!(
             "SELECT id, target_service_name, target_service_key, target_handler_name, invoked_by_id, last_failure FROM \
@@ -168,6 +170,7 @@ impl EngineAdminClient {
         Ok(reply.rows)
     }
 
+    /// Sends the request and returns the text of a successful response.
     async fn send_and_read_text(&self, request: reqwest::RequestBuilder) -> Result<String, EngineClientError> {
         let unreachable = |error: &reqwest::Error| EngineClientError::Unreachable {
             url: self.url.clone(),
@@ -193,12 +196,12 @@ impl EngineAdminClient {
     }
 }
 
-/// Returns whether the text can be the id of a call, and has no other meaning in a query or in an address.
+/// Returns whether the text is a valid id of a call, which has no other meaning in a query or in an address.
 fn is_call_id(id: &str) -> bool {
     id.starts_with("inv_") && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Returns the id of the outermost run that a call belongs to.
+/// Returns the outermost run that the call belongs to. Returns `None` if the call belongs to no known run.
 fn find_outermost_run(calls: &HashMap<String, CallRow>, id: &str) -> Option<RunId> {
     let (mut call, mut run) = (calls.get(id), None);
     for _ in 0..=MAX_CALL_DEPTH {

@@ -1,7 +1,7 @@
 //! Copies of runs of an engine in a store.
 //!
-//! Invariant: a run is read and checked as a whole before anything of it is written. The engine decides neither the id under which it is
-//! stored, nor a path, nor how much is read.
+//! Invariant: a run is read and checked as a whole before any part is written. The engine decides neither the id of the copy, nor a path,
+//! nor the size of the copy.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,34 +16,38 @@ use indexmap::IndexMap;
 use crate::client::{EngineClient, EngineClientError};
 use crate::protocol::{NestedRunLines, RecordsReply};
 
-/// The maximum number of levels of runs inside each other. Ensembles contain each other less deeply.
+/// Maximum number of levels of nested runs. Ensembles are nested less deeply.
 const DEEPEST: usize = 16;
-/// The most runs that are copied with a run.
+/// Maximum number of runs that are copied with a run.
 const MAX_COPIED_RUNS: usize = 100_000;
-/// The most bytes of records and ensembles that are copied with a run.
+/// Maximum number of bytes of records and ensembles that are copied with a run.
 const MAX_COPIED_BYTES: usize = 1 << 30;
 
-/// A run, as it was read.
+/// Run with its nested runs, as the engine sent them.
 struct FetchedRunTree {
     ensemble: Arc<str>,
     records: Vec<Record>,
-    /// The runs inside the run, by their names.
+    /// Nested runs, by their names.
     inside: IndexMap<String, FetchedRunTree>,
 }
 
-/// The rest of what may be read of a run.
+/// Remaining numbers of runs and bytes that a copy can contain.
 struct RemainingCopyBudget {
     runs: usize,
     bytes: usize,
 }
 
 impl RemainingCopyBudget {
+    /// Budget of a whole copy.
     const WHOLE: Self = Self {
         runs: MAX_COPIED_RUNS,
         bytes: MAX_COPIED_BYTES,
     };
 
     /// Subtracts one run with so many bytes.
+    ///
+    /// # Errors
+    /// The budget is exceeded.
     fn spend_run(&mut self, bytes: usize) -> Result<(), String> {
         match (self.runs.checked_sub(1), self.bytes.checked_sub(bytes)) {
             (Some(runs), Some(bytes)) => {
@@ -57,19 +61,19 @@ impl RemainingCopyBudget {
 }
 
 impl EngineClient {
-    /// Copies a run as it is now, with the runs inside it, into a store that has no run with its id.
+    /// Copies the present state of a run with its nested runs into a store that does not contain the run.
     ///
     /// # Errors
-    /// The run cannot be read, or is too large, or the store has it or cannot be written.
+    /// The run cannot be read or is too large, or the store contains the run or cannot be written.
     pub async fn copy_run(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
         let fetched = self.fetch_run(id).await?;
         self.write_run(id, &fetched, store).await
     }
 
-    /// Copies a run as it is now into a store that may have a copy of it, which is replaced.
+    /// Copies the present state of a run into a store. Replaces an earlier copy.
     ///
     /// # Errors
-    /// As for [`Self::copy_run`], and [`EngineClientError::CopyDiverged`] if the copy is no beginning of what the engine has.
+    /// The run cannot be read or is too large, the store cannot be written, or the earlier copy was continued.
     pub async fn copy_or_replace_run(
         &self,
         id: &RunId,
@@ -90,7 +94,7 @@ impl EngineClient {
         self.write_run(id, &fetched, store).await
     }
 
-    /// Reads a run, and the runs inside it.
+    /// Fetches a run with its nested runs, and checks their size and their ids.
     async fn fetch_run(&self, id: &RunId) -> Result<FetchedRunTree, EngineClientError> {
         let reply = self.fetch_records(id.as_str(), 0).await?;
         let Some(start) = reply.start else {
@@ -109,7 +113,7 @@ impl EngineClient {
         })
     }
 
-    /// Writes a run into a store that has no run with its id.
+    /// Writes a run with its nested runs into a store. Removes the run again after an error.
     async fn write_run(
         &self,
         id: &RunId,
@@ -127,7 +131,7 @@ impl EngineClient {
         Ok(run)
     }
 
-    /// Checks that the records are those of the run with this id.
+    /// Checks that the records belong to the run with this id.
     fn check_first_record(&self, id: &RunId, records: &[Record]) -> Result<(), EngineClientError> {
         match records.first().map(|record| &record.event) {
             Some(Event::RunStarted(started)) if *started.run_id != *id.as_str() => {
@@ -138,7 +142,7 @@ impl EngineClient {
         }
     }
 
-    /// Reads the runs inside a run, and those inside them.
+    /// Fetches the nested runs of a run on all levels. `depth` is the level of these runs.
     fn fetch_nested_runs<'a>(
         &'a self,
         inside: &'a [NestedRunLines],
@@ -172,6 +176,7 @@ impl EngineClient {
         })
     }
 
+    /// Fetches the records of a nested run from its workflow, or takes the records that the lines contain.
     async fn fetch_nested_records(&self, inner: &NestedRunLines) -> Result<RecordsReply, EngineClientError> {
         match &inner.run {
             Some(id) => {
@@ -186,7 +191,7 @@ impl EngineClient {
         }
     }
 
-    /// Writes the records of a run, and the runs inside it.
+    /// Writes the records of a run and of its nested runs.
     fn write_records_and_nested<'a>(
         &'a self,
         run: &'a dyn StoredRun,
@@ -202,6 +207,7 @@ impl EngineClient {
         })
     }
 
+    /// Appends the records to the log of a new run, and syncs the log.
     async fn append_and_sync_records(&self, run: &dyn StoredRun, records: &[Record]) -> Result<(), EngineClientError> {
         let mut log = run.open_log(LogEnd::NEW, Durability::Commit).await?;
         for record in records {

@@ -1,8 +1,8 @@
 //! Runs of ensembles on a durable execution engine, [Restate](https://restate.dev).
 //!
-//! - [`protocol`] is what is sent between the program, the engine's workers, and the workers among each other.
+//! - [`protocol`] contains the messages between the program, the engine's workers, and the workers among each other.
 //! - [`EngineClient`] is the client: it starts, follows, answers, cancels, lists and downloads runs.
-//! - [`EngineAdmin`] is the admin interface of the engine: it finds and resumes calls that the engine has paused.
+//! - [`EngineAdmin`] is the client of the admin interface: it finds and resumes calls that the engine has paused.
 //!
 //! The other side is the crate `ensemble-restate`.
 

@@ -1,4 +1,4 @@
-//! The operator of an execution that continues with the decision about a call.
+//! Operator of an execution that continues with the decision about a tool call.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,11 +7,11 @@ use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::BoxFuture;
 use ensemble_remote::protocol::DecidedToolCall;
 
-/// Decides about the call that was shown. Nobody decides about other calls.
+/// Operator that decides about the tool call that was shown, once. It decides about no other call.
 pub struct DecidedCallOperator(Mutex<Option<DecidedToolCall>>);
 
 impl DecidedCallOperator {
-    /// Creates the operator with this decision.
+    /// Creates an operator with this decision.
     pub fn new(decided: DecidedToolCall) -> Self {
         Self(Mutex::new(Some(decided)))
     }

@@ -1,10 +1,10 @@
-//! An execution of an agent, as a durable call.
+//! Execution of an agent, as a durable call.
 //!
-//! Each step of the execution is an entry in the journal of its call: the claim of the worker that performs it, the records that it
-//! leaves before it ends, and its end. A worker that takes up the call continues from the records.
+//! Each step of the execution is an entry in the journal of its call: the claim of the worker that performs the execution, the records
+//! before its end, and its end. A worker that continues the call continues from the records.
 //!
-//! Invariant: what a call returned is in the engine's journal before the run goes on, and what an execution continues from is in the journal
-//! of its call.
+//! Invariant: the result of a call is in the engine's journal before the run continues, and the records from which an execution continues
+//! are in the journal of its call.
 
 use ensemble_remote::protocol::{ExecutionCallResult, ExecutionRequest};
 use restate_sdk::prelude::*;
@@ -13,7 +13,7 @@ use crate::execution_output::{ExecutionStep, JournaledExecution};
 use crate::peers::{ExecutionClaim, StepRequest};
 use crate::worker::RestateWorker;
 
-/// Performs executions.
+/// Service that performs executions.
 pub struct ExecutionService(pub RestateWorker);
 
 #[restate_sdk::service(
@@ -30,7 +30,7 @@ pub struct ExecutionService(pub RestateWorker);
     )
 )]
 impl ExecutionService {
-    /// Performs an execution, once for this call: what it did is in the engine's journal before the run goes on.
+    /// Performs an execution once for this call. The engine's journal has the result before the run continues.
     #[handler]
     async fn perform(
         &self,
@@ -60,7 +60,7 @@ impl ExecutionService {
     }
 }
 
-/// The end of what one worker did for an execution.
+/// End of the part of an execution that one worker performed.
 enum ClaimedExecutionEnd {
     Ended(Box<ExecutionCallResult>),
     /// The call was cancelled, and the worker that performed the execution is lost.
@@ -69,7 +69,7 @@ enum ClaimedExecutionEnd {
 }
 
 impl ExecutionService {
-    /// Takes the steps of an execution from the worker that has claimed it, until one is the last.
+    /// Takes the steps of an execution from the worker with the claim until the last step, and adds their records to `called`.
     async fn take_steps_until_end(
         &self,
         ctx: &Context<'_>,
@@ -113,7 +113,7 @@ impl ExecutionService {
         ClaimedExecutionEnd::Lost
     }
 
-    /// Returns a step, which is in the journal then. `None`: the call was cancelled.
+    /// Takes a step and stores it in the journal of the call under `name`. Returns `None` if the call was cancelled.
     async fn take_and_journal_step(
         &self,
         ctx: &Context<'_>,

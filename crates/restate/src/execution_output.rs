@@ -1,4 +1,4 @@
-//! What an execution has come to until now, as the call of the execution takes it.
+//! Output of a running execution, which the call of the execution takes step by step.
 //!
 //! Invariant: an execution continues from a record only when the journal of its call has the record.
 
@@ -14,33 +14,33 @@ use tokio::sync::watch;
 
 use crate::fault_injection;
 
-/// The next step of an execution: one entry in the journal of its call.
+/// Next step of an execution: one entry in the journal of its call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ExecutionStep {
-    /// Records of the execution, which continues when the journal has them.
+    /// Records of the execution, which continues when the journal has the records.
     Records(String),
-    /// The end, with the records after those of the steps before.
+    /// End of the execution, with the records after those of earlier steps.
     Ended(Box<ExecutionCallResult>),
     /// The worker does not perform the execution any more, or never did.
     Lost {
-        /// It may have begun.
+        /// Set if the execution might have started.
         has_begun: bool,
     },
 }
 
-/// An execution to be performed, and what the journal of its call has of it.
+/// Execution to be performed, with its records in the journal of its call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournaledExecution {
-    /// The execution.
+    /// Request for the execution.
     pub work: ExecutionRequest,
-    /// The records that workers left, as lines of a journal.
+    /// Records that workers left, as lines of a journal.
     pub lines: String,
-    /// The starts of attempts since the last record, whose workers were lost.
+    /// Starts of attempts since the last record, whose workers were lost.
     pub lost_starts: Vec<DateTime<Utc>>,
 }
 
 impl JournaledExecution {
-    /// Returns an execution of whose call nothing is in the journal.
+    /// Creates an execution without records in the journal of its call.
     pub fn new(work: ExecutionRequest) -> Self {
         Self {
             work,
@@ -49,13 +49,13 @@ impl JournaledExecution {
         }
     }
 
-    /// Adds records that are in the journal. They contain the starts of all attempts before.
+    /// Adds records that the journal has. They contain the starts of all earlier attempts, which are cleared.
     pub fn push_journaled_records(&mut self, lines: &str) {
         self.lines.push_str(lines);
         self.lost_starts.clear();
     }
 
-    /// Returns the result of the call: all records, with those of the last step.
+    /// Returns the result of the call: all records, including those of the last step.
     pub fn into_complete_result(mut self, last: ExecutionCallResult) -> ExecutionCallResult {
         self.lines.push_str(&last.lines);
         ExecutionCallResult {
@@ -64,7 +64,7 @@ impl JournaledExecution {
         }
     }
 
-    /// Returns the result of a call that was cancelled without an end of the execution.
+    /// Returns the result of a call that was cancelled before the end of the execution.
     pub fn into_stopped_result(self) -> ExecutionCallResult {
         ExecutionCallResult {
             lines: self.lines,
@@ -75,19 +75,20 @@ impl JournaledExecution {
     }
 }
 
-/// The output of an execution that goes on here.
+/// Output of an execution that runs in this worker.
 #[derive(Debug)]
 pub struct RunningExecutionOutput {
     state: watch::Sender<ExecutionOutputState>,
-    /// The number of the first step.
+    /// Number of the first step.
     first: usize,
 }
 
+/// Records and result of a running execution.
 #[derive(Debug, Default)]
 struct ExecutionOutputState {
-    /// The records of each step.
+    /// Records of each step.
     batches: Vec<String>,
-    /// The number of batches that are in the journal of the call.
+    /// Number of batches that the journal of the call has.
     journaled: usize,
     result: Option<ExecutionCallResult>,
 }
@@ -101,7 +102,7 @@ impl RunningExecutionOutput {
         }
     }
 
-    /// Adds records, and waits until they are in the journal of the call.
+    /// Adds records, and waits until the journal of the call has them.
     async fn push_and_wait_until_journaled(&self, lines: String) {
         let mut number = 0;
         self.state.send_modify(|state| {
@@ -111,7 +112,7 @@ impl RunningExecutionOutput {
         let _ = self.state.subscribe().wait_for(|state| state.journaled >= number).await;
     }
 
-    /// Ends the output. The first end counts.
+    /// Ends the output with the result. Later results have no effect.
     pub fn set_result_once(&self, result: ExecutionCallResult) {
         self.state.send_modify(|state| {
             state.result.get_or_insert(result);
@@ -123,7 +124,7 @@ impl RunningExecutionOutput {
         self.state.borrow().result.is_some()
     }
 
-    /// Waits for the step with this number. The steps before it are in the journal of the call.
+    /// Confirms that the journal has the earlier steps, and waits for the step with this number.
     pub async fn confirm_and_wait_for_step(&self, number: usize) -> ExecutionStep {
         let number = number.saturating_sub(self.first);
         self.state
@@ -140,7 +141,7 @@ impl RunningExecutionOutput {
         }
     }
 
-    /// Waits for the end of an execution that was told to stop, with all records from the step with this number on.
+    /// Waits for the end of an execution that must stop. Returns all records from the step with this number on.
     pub async fn wait_for_all_remaining(&self, number: usize) -> ExecutionStep {
         let number = number.saturating_sub(self.first);
         self.state.send_modify(|state| state.journaled = usize::MAX);
@@ -155,7 +156,7 @@ impl RunningExecutionOutput {
     }
 }
 
-/// The execution's end of its output: if the execution is stopped by force, the output ends, too.
+/// Drop guard that ends the output with an error, if the execution is stopped by force.
 pub struct OutputEndGuard(pub Arc<RunningExecutionOutput>);
 
 impl Drop for OutputEndGuard {
@@ -167,7 +168,7 @@ impl Drop for OutputEndGuard {
     }
 }
 
-/// Sends the records of an execution to its call.
+/// Sink of the records of an execution, which waits until the journal of the call has the records.
 pub struct JournaledRecordSink(pub Arc<RunningExecutionOutput>);
 
 impl RecordSink for JournaledRecordSink {

@@ -1,13 +1,13 @@
-//! The ids of runs, by day, and the version of the worker that answers.
+//! Ids of runs by day, and the version of the worker that answers.
 //!
-//! Invariant: it is a help for listing; no run needs it.
+//! Invariant: the index helps to list runs, and no run needs the index.
 
 use ensemble_remote::protocol::WorkerVersion;
 use restate_sdk::prelude::*;
 
 use crate::fault_injection;
 
-/// The ids of the runs of a day, or the days that have runs.
+/// Index of the ids of the runs of a day, or of the days that have runs.
 pub struct RunIndex;
 
 #[restate_sdk::object(
@@ -22,14 +22,14 @@ pub struct RunIndex;
     )
 )]
 impl RunIndex {
-    /// Adds an id.
+    /// Adds the id to the index.
     #[handler]
     async fn add(&self, ctx: ObjectContext<'_>, id: String) -> HandlerResult<()> {
         ctx.set(&id, true);
         Ok(())
     }
 
-    /// Returns all ids.
+    /// Returns all ids of the index.
     #[handler]
     async fn ids(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<String>>> {
         Ok(Json(ctx.get_keys().await?))

@@ -70,6 +70,7 @@ struct ServeArgs {
     unsafe_without_identity_key: bool,
 }
 
+/// Runs the worker, or the watchdog of a worker.
 fn main() -> ExitCode {
     if watchdog::is_started_as_watchdog() {
         watchdog::run_as_watchdog();
@@ -85,12 +86,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// Prints the line to standard error. Ignores a failed write.
 fn print_stderr_line(line: &str) {
     // Without a reader there is nobody to tell.
     let _ = writeln!(anstream::stderr(), "{line}");
 }
 
-/// Checks that nobody but the engine reaches the worker, unless the operator has said otherwise.
+/// Checks that only the engine can reach the worker, unless the operator allows more.
+///
+/// # Errors
+/// Other machines reach the address, and the arguments contain no identity key.
 fn check_listen_exposure(args: &ServeArgs) -> Result<(), String> {
     let is_safe = args.listen.ip().is_loopback() || !args.identity_keys.is_empty();
     match is_safe || args.unsafe_without_identity_key {
@@ -103,7 +108,7 @@ fn check_listen_exposure(args: &ServeArgs) -> Result<(), String> {
     }
 }
 
-/// Changes to the served folder, in which scripts run as they do where `ensemble run` is started.
+/// Makes the served folder the current folder of the process, so that scripts run like those of `ensemble run`. Returns its path.
 fn enter_served_folder(folder: &Path) -> Result<PathBuf, String> {
     let given = folder.display();
     let help = "help: pass the folder of the project, with its ensembles and scripts";
@@ -117,8 +122,8 @@ fn enter_served_folder(folder: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Returns the URL at which other workers find this worker; `None`: it listens at all addresses of the machine, and none
-/// is known to be reached by others.
+/// Returns the URL at which other workers find this worker. Returns `None` if the worker listens at all addresses of the machine and
+/// none is advertised.
 fn choose_advertised_url(args: &ServeArgs, address: SocketAddr) -> Result<Option<String>, String> {
     let Some(given) = &args.advertise else {
         return Ok((!address.ip().is_unspecified()).then(|| format!("http://{address}")));
@@ -141,7 +146,10 @@ fn choose_advertised_url(args: &ServeArgs, address: SocketAddr) -> Result<Option
     }
 }
 
-/// Returns the engine whose ingress has this address.
+/// Creates the client of the engine, which waits for the engine from the start.
+///
+/// # Errors
+/// The address is not valid, or is the address of this worker.
 fn connect_patient_client(args: &ServeArgs) -> Result<EngineClient, String> {
     let given = &args.ingress;
     let help = "help: pass the address of the ingress, such as http://127.0.0.1:8080";
@@ -155,7 +163,7 @@ fn connect_patient_client(args: &ServeArgs) -> Result<EngineClient, String> {
     Ok(engine.with_waiting_from_start())
 }
 
-/// Checks that no other program answers at the ingress. Returns a note if no engine answers yet, which can start later.
+/// Checks that no other program answers at the ingress. Returns a note if no engine answers yet, because the engine can start later.
 async fn check_ingress(engine: &EngineClient) -> Result<Option<String>, String> {
     match engine.check_ingress().await {
         Ok(()) => Ok(None),
@@ -167,6 +175,7 @@ async fn check_ingress(engine: &EngineClient) -> Result<Option<String>, String> 
     }
 }
 
+/// Serves the engine as a worker until a signal, and drains the worker. Returns the signal.
 fn serve_until_stopped(args: &ServeArgs) -> Result<WorkerStopSignal, String> {
     // Where the system refuses it, the watchdog finds what leaves its process group.
     let _refused = become_orphan_collector();
@@ -219,7 +228,7 @@ fn serve_until_stopped(args: &ServeArgs) -> Result<WorkerStopSignal, String> {
     })
 }
 
-/// Waits until the running executions have ended, at most for this time, or until another signal.
+/// Refuses new executions, and waits until the running executions have ended, the time limit is reached, or another signal arrives.
 async fn drain_worker(worker: &RestateWorker, limit: Duration, signals: &mut WorkerStopSignals) {
     worker.start_draining();
     let running = worker.count_running();

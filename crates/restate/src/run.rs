@@ -42,31 +42,32 @@ use crate::execution::ExecutionServiceClient;
 use crate::index::RunIndexClient;
 use crate::worker::RestateWorker;
 
-/// Drives runs.
+/// Workflow that drives runs.
 pub struct RunWorkflow(pub RestateWorker);
 
-/// The state entry with the id of the workflow's invocation.
+/// State key of the id of the workflow's invocation.
 const INVOCATION_KEY: &str = "invocation";
-/// The state entry that says that the workflow has ended: nothing goes on any more.
+/// State key that marks a workflow that never continues.
 const FINAL_KEY: &str = "final";
-/// The state entry with the number of the leg: how often the run began or went on.
+/// State key of the number of the segment: the number of starts and continuations of the run.
 const SEGMENT_KEY: &str = "leg";
-/// The reason why the workflow continues.
+/// Reason why the workflow continues.
 enum WorkflowWakeReason {
-    /// An execution has ended, or its call has.
+    /// An execution has ended, or its call has ended.
     ExecutionDone(Arc<str>, Result<ExecutionCallResult, TerminalError>),
-    /// The run of an inner ensemble has ended: the agent, its name, its id.
+    /// The nested run of an agent has ended, with its summary.
     InnerRunEnded(Arc<str>, EndedNestedRun, Result<RunBrief, TerminalError>),
-    /// The time limit of an attempt is reached whose run of an inner ensemble this is: the agent, the run's id.
+    /// The time limit of an attempt is reached: the agent, and the id of its nested run.
     InnerTimedOut(Arc<str>, Arc<str>),
     /// The time limit of a turn is reached.
     TurnTimedOut(MeasuredTurnKey),
-    /// The time limit of this leg of the run is reached.
+    /// The time limit of this segment of the run is reached.
     RunTimedOut(u32),
-    /// The executions of a run that ends had the time to stop.
+    /// The executions of a run that is about to end had enough time to stop.
     StopTimedOut,
 }
 
+/// Durable future of an event that continues the workflow.
 type WorkflowWakeFuture<'a> = Pin<Box<dyn DurableFuture<Output = WorkflowWakeReason> + Send + 'a>>;
 
 #[restate_sdk::workflow(
@@ -140,7 +141,7 @@ impl RunWorkflow {
         Ok(Json(brief.ok_or_else(|| TerminalError::new("the run has no records"))?))
     }
 
-    /// Returns the records from this one on.
+    /// Returns the records from this number on, and the nested runs for number 0.
     #[handler]
     async fn records(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<RecordsReply>> {
         // Read before the records: of a run that is over, all records are there.
@@ -172,13 +173,13 @@ impl RunWorkflow {
         Ok(Json(records))
     }
 
-    /// Returns the summary of the run until now.
+    /// Returns the summary of the present state of the run.
     #[handler]
     async fn brief(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<Option<RunBrief>>> {
         Ok(Json(ctx.get::<Json<RunBrief>>(BRIEF_KEY).await?.map(Json::into_inner)))
     }
 
-    /// Answers a question. The first answer counts.
+    /// Answers a question. Only the first answer has an effect.
     #[handler]
     async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<SentQuestionAnswer>) -> HandlerResult<()> {
         let key = answer_promise_name(answer.0.asked);
@@ -191,7 +192,7 @@ impl RunWorkflow {
         Ok(())
     }
 
-    /// Cancels the run. What it did until then is kept.
+    /// Cancels the run. Its records stay.
     #[handler]
     async fn cancel(&self, ctx: SharedWorkflowContext<'_>, by: String) -> HandlerResult<()> {
         let Some(invocation) = ctx.get::<String>(INVOCATION_KEY).await? else {
@@ -206,7 +207,7 @@ impl RunWorkflow {
         Ok(())
     }
 
-    /// Lets a run go on that was cancelled or timed out. One that goes on already is left as it is.
+    /// Resumes a run that was cancelled or timed out. Has no effect on a running run.
     #[handler]
     async fn resume(&self, ctx: SharedWorkflowContext<'_>, at: Json<DateTime<Utc>>) -> HandlerResult<()> {
         let refused = |code, reason: &str| Err(TerminalError::new_with_code(code, reason.to_owned()).into());
@@ -225,6 +226,7 @@ impl RunWorkflow {
     }
 }
 
+/// Returns whether the run has ended for this workflow. A nested run that waits for an answer continues in another workflow.
 async fn is_workflow_ended(ctx: &SharedWorkflowContext<'_>) -> Result<bool, TerminalError> {
     // One that has ended and waits for an answer is inside another, which goes on with it.
     if ctx.get::<bool>(FINAL_KEY).await?.unwrap_or_default() {
@@ -234,64 +236,65 @@ async fn is_workflow_ended(ctx: &SharedWorkflowContext<'_>) -> Result<bool, Term
     Ok(brief.is_some_and(|brief| brief.0.has_ended()))
 }
 
-/// Returns the promise with who cancelled this leg of the run.
+/// Returns the name of the promise with the author of the cancellation of this segment.
 fn cancel_promise_name(leg: u32) -> String {
     format!("cancelled:{leg}")
 }
 
-/// Returns the promise with the time at which somebody resumed the run after this leg.
+/// Returns the name of the promise with the time at which the run was resumed after this segment.
 fn resume_promise_name(leg: u32) -> String {
     format!("resumed:{leg}")
 }
 
-/// Returns the promise with the answer for which the run waits since it has so many records: the answer to one question is never that
-/// to the next.
+/// Returns the name of the promise with the answer that the run waits for since it has so many records. Each question has its own
+/// promise.
 fn answer_promise_name(asked: u64) -> String {
     format!("answer:{asked}")
 }
 
-/// An execution that was called and has not ended.
+/// Execution that was called and has not ended.
 struct UnendedCalledExecution {
     agent: Arc<str>,
-    /// Its call has not returned: one that waits for runs of its inner ensemble has none.
+    /// Set while its call has not returned. An execution that waits for nested runs has no call.
     is_performed: bool,
 }
 
-/// A run under way.
+/// Run that a workflow drives, with its unfinished executions and nested runs.
 struct WorkflowRunDrive<'a> {
     ctx: &'a WorkflowContext<'a>,
-    /// The protocol with which the run was started.
+    /// Protocol with which the run was started.
     protocol: u32,
     prepared: Arc<PreparedEnsemble>,
     plan: Arc<Plan>,
-    /// The run is inside another, which resumes it by a run of its own.
+    /// Set for a nested run, which the outer run resumes by a new workflow.
     is_inner_run: bool,
-    /// The cancellations by the run itself that it has not heard of.
+    /// Number of cancellations by the run itself that it has not received yet.
     own_cancels: u32,
     log: WorkflowLog<'a>,
     wake_futures: DurableFuturesUnordered<WorkflowWakeFuture<'a>>,
-    /// The executions that were called and have not ended.
+    /// Executions that were called and have not ended.
     under_way: Vec<UnendedCalledExecution>,
-    /// The answers to questions of the open turn.
+    /// Answers to questions of the open turn.
     answers: Vec<(Arc<str>, serde_json::Value, Option<AnswerAuthor>)>,
-    /// By agent: the decision about the call that it waits for, until its execution has ended or asks again.
+    /// Decision about the tool call that each agent waits for, until its execution has ended or asks again.
     decided_calls: HashMap<Arc<str>, DecidedToolCall>,
-    /// By agent that is under way or asks: the runs of its inner ensemble that have ended, or wait for an answer.
+    /// Nested runs of each agent that have ended, or wait for an answer.
     inner: HashMap<Arc<str>, Vec<EndedNestedRun>>,
-    /// The runs of inner ensembles that are under way.
+    /// Nested runs that are running.
     children: Vec<RunningNestedRun>,
-    /// The workflows of all inner ensembles that were begun, by the names of their runs.
+    /// Workflows of all nested runs that were started, by the names of the runs.
     inner_runs: HashMap<String, NestedRunLines>,
-    /// The answers to questions of runs of inner ensembles that have not gone on yet, by the names of the runs.
+    /// Answers to questions of nested runs that have not continued yet, by the names of the runs.
     inner_answers: HashMap<String, SentQuestionAnswer>,
-    /// The turn whose time is measured, and whether it is up.
+    /// Turn whose time is measured. The next field is set when the time limit is reached.
     measured_turn: Option<MeasuredTurnKey>,
     turn_timed_out: bool,
-    /// Counts the times that the run began or went on; each has the whole time limit.
+    /// Number of starts and continuations of the run. Each has the whole time limit.
     segment: u32,
 }
 
 impl<'a> WorkflowRunDrive<'a> {
+    /// Decides and performs the steps of the run until its end. Waits for answers and resumptions.
     async fn drive_run_to_end(&mut self) -> HandlerResult<()> {
         self.start_segment();
         loop {
@@ -321,6 +324,7 @@ impl<'a> WorkflowRunDrive<'a> {
         }
     }
 
+    /// Starts the next segment of the run, with a timer for its time limit.
     fn start_segment(&mut self) {
         self.segment += 1;
         let leg = self.segment;
@@ -330,7 +334,7 @@ impl<'a> WorkflowRunDrive<'a> {
         self.wake_futures.push(Box::pin(timer));
     }
 
-    /// Calls the executions that are pending and not under way, and takes the next end.
+    /// Calls the pending executions up to the limit, waits for the next event, and applies the event.
     async fn call_pending_and_wait(&mut self) -> HandlerResult<()> {
         self.start_turn_timer();
         let limit = self.plan.ensemble().limits.parallel_agents;
@@ -373,7 +377,7 @@ impl<'a> WorkflowRunDrive<'a> {
         Ok(())
     }
 
-    /// Stops the run because a client, or an operator of the engine, cancelled it.
+    /// Stops the run because a client or an operator of the engine cancelled the run.
     async fn stop_as_cancelled(&mut self) -> Result<(), TerminalError> {
         let promise = cancel_promise_name(self.segment);
         let by = self.ctx.peek_promise::<String>(&promise).await?;
@@ -384,16 +388,18 @@ impl<'a> WorkflowRunDrive<'a> {
         Ok(())
     }
 
+    /// Returns whether an execution of the agent was called and has not ended.
     fn is_execution_unfinished(&self, agent: &Arc<str>) -> bool {
         self.under_way.iter().any(|under_way| under_way.agent == *agent)
     }
 
-    /// Has the call of this agent not returned?
+    /// Returns whether the call of the agent's execution has not returned.
     fn has_running_call(&self, agent: &Arc<str>) -> bool {
         let mut under_way = self.under_way.iter();
         under_way.any(|under_way| under_way.agent == *agent && under_way.is_performed)
     }
 
+    /// Sets whether the call of the agent's execution is running.
     fn set_running_call(&mut self, agent: &Arc<str>, is_performed: bool) {
         let under_way = self.under_way.iter_mut().find(|under_way| under_way.agent == *agent);
         if let Some(under_way) = under_way {
@@ -401,6 +407,7 @@ impl<'a> WorkflowRunDrive<'a> {
         }
     }
 
+    /// Calls the execution of the agent, with the answer, the decision and the nested runs for the agent.
     fn call_execution(&mut self, agent: Arc<str>) {
         self.set_running_call(&agent, true);
         let answer = self.answers.iter().rev().find(|(of, ..)| *of == agent);
@@ -425,7 +432,7 @@ impl<'a> WorkflowRunDrive<'a> {
         self.wake_futures.push(Box::pin(wake_future));
     }
 
-    /// Returns the runs of its inner ensemble that the agent has begun in an attempt that did not end.
+    /// Lists the nested runs of the agent that were started by an attempt that did not end.
     fn list_orphaned_nested_runs(&self, agent: &str) -> Vec<String> {
         let slots = self
             .log
@@ -440,7 +447,7 @@ impl<'a> WorkflowRunDrive<'a> {
         })
     }
 
-    /// Commits what an execution did.
+    /// Commits the records of an execution that has ended, or its failure. Cancels nested runs that are no longer needed.
     fn commit_execution_result(&mut self, agent: &Arc<str>, done: Result<ExecutionCallResult, TerminalError>) {
         // Parts whose results do not matter any more.
         self.cancel_nested_runs(|child| child.agent == *agent);
@@ -471,7 +478,7 @@ impl<'a> WorkflowRunDrive<'a> {
         self.log.renumber_and_commit_records(records);
     }
 
-    /// No worker could perform the execution.
+    /// Commits the failure of an execution that no worker could perform.
     fn commit_unavailable_failure(&mut self, agent: &Arc<str>, error: String) {
         let failure = ExecutionFailure::new(FailureKind::Unavailable, error);
         if let Some(finished) = self.build_failed_execution(agent, 1, failure) {
@@ -486,14 +493,14 @@ impl<'a> WorkflowRunDrive<'a> {
         }
     }
 
-    /// The execution was not begun before the time of its turn was up.
+    /// Commits the failure of an execution that was not started before the time limit of its turn.
     fn commit_turn_timeout_failure(&mut self, agent: &Arc<str>) {
         if let Some(finished) = self.build_failed_execution(agent, 0, turn_timeout_failure()) {
             self.log.commit_events([Event::ExecutionFinished(finished)]);
         }
     }
 
-    /// Returns the end of an execution of the open turn so many attempts after the last one that was begun.
+    /// Builds the end of a failed execution of the open turn, `later` attempts after its last started attempt.
     fn build_failed_execution(
         &self,
         agent: &Arc<str>,

@@ -1,6 +1,6 @@
-//! Offers the services to the engine over HTTP/2.
+//! Server of the workflow and the services for the engine, over HTTP/2.
 //!
-//! Invariant: a worker keeps nothing that its end loses.
+//! Invariant: a worker stores nothing that its end loses.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,29 +29,29 @@ use crate::request_check::BrowserRequestCheck;
 use crate::run::RunWorkflow;
 use crate::worker::RestateWorker;
 
-/// The path at which a worker reports its version and whether it accepts calls.
+/// Path at which a worker reports its version and whether it accepts calls.
 const VERSION_PATH: &str = "/ensemble/worker";
 
-/// How much may be under way on a connection and on a stream before it is read. With the usual window of 64 KiB a
-/// connection with thousands of calls side by side is lost.
+/// Flow-control window of a connection and of a stream, in bytes. With the usual window of 64 KiB a connection with thousands of
+/// parallel calls fails.
 const HTTP2_WINDOW_BYTES: u32 = 64 << 20;
-/// The most calls side by side on a connection.
+/// Maximum number of parallel calls on a connection.
 const MAX_PARALLEL_STREAMS: u32 = 100_000;
 
-/// The limits of connections. A connection is admitted when a request of it succeeds: with an identity key, that is a request
+/// Limits on connections. A connection is admitted when one of its requests succeeds: with an identity key, that is a request
 /// of the engine.
 const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     admitted: 1024,
     waiting: 256,
     head_timeout: Duration::from_secs(30),
 };
-/// The time after which a silent connection of HTTP/2 is probed, and the time limit for the response.
+/// Time after which a silent HTTP/2 connection is probed, and the time limit for the response.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Serves until `stop` ends. Connections that are open then are closed.
+/// Serves the engine and other workers until `stop` ends. Closes the connections that are open then.
 ///
 /// # Errors
-/// A key cannot be read.
+/// A key is not valid.
 pub async fn serve_engine_until(
     listener: TcpListener,
     worker: RestateWorker,
@@ -118,9 +118,12 @@ pub async fn serve_engine_until(
     }
 }
 
+/// Body of a response of the worker.
 type EndpointBody = UnsyncBoxBody<Bytes, BoxError>;
+/// Error of the body of a response.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Builds a response with a text.
 fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<EndpointBody> {
     let body = Full::from(text.into()).map_err(|never| match never {}).boxed_unsync();
     let mut response = Response::new(body);
@@ -128,7 +131,7 @@ fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<Endpoin
     response
 }
 
-/// Returns the version of the worker, and the status that tells a balancer whether the worker accepts calls.
+/// Builds the response with the version of the worker. The status tells a load balancer whether the worker accepts calls.
 fn version_response(worker: &RestateWorker) -> Response<EndpointBody> {
     let is_draining = worker.is_draining();
     let WorkerVersion {
@@ -150,7 +153,7 @@ fn version_response(worker: &RestateWorker) -> Response<EndpointBody> {
     text_response(status, format!("{document}\n"))
 }
 
-/// Answers another worker, or lets the endpoint answer the engine.
+/// Answers another worker, or passes the request to the endpoint of the engine. Refuses new calls while the worker is draining.
 async fn respond_to_request(
     worker: RestateWorker,
     endpoint: HyperEndpoint,

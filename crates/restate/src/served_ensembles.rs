@@ -1,6 +1,6 @@
-//! The ensembles that a worker runs.
+//! Check of the ensembles that a worker runs.
 //!
-//! **Invariant:** unless the operator has said otherwise, a text runs only if a file of the served folder has it. Whoever reaches the
+//! **Invariant:** unless the operator allows more, a text runs only if a file of the served folder has the text. Any client of the
 //! engine can send any text, and a text names the commands that are started.
 
 #![expect(
@@ -15,20 +15,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ensemble_language::data::sha256_of_text;
 use ensemble_project::Project;
 
-/// The most files next to an ensemble that are compared with a text.
+/// Maximum number of files next to an ensemble that are compared with a text.
 const MAX_COMPARED_FILES: usize = 1_000;
 
-/// The check of the texts that requests contain.
+/// Check of the ensemble texts in requests.
 #[derive(Debug)]
 pub struct ServedEnsembleCheck {
     allows_any_text: bool,
-    /// The digests of texts that files of the folder had since the start of the worker: a run continues with the text that it began
-    /// with, also if the file has changed.
+    /// Digests of texts that files of the folder had since the start of the worker. A run continues with its text even if the file
+    /// has changed.
     known_digests: Mutex<HashSet<String>>,
 }
 
 impl ServedEnsembleCheck {
-    /// Returns the check for a worker that runs only the ensembles of its folder.
+    /// Creates the check for a worker that runs only the ensembles of its folder.
     pub fn for_folder_ensembles() -> Self {
         Self {
             allows_any_text: false,
@@ -36,7 +36,7 @@ impl ServedEnsembleCheck {
         }
     }
 
-    /// Returns the check for a worker that runs every text. The paths of scripts still begin in the folder.
+    /// Creates the check for a worker that runs every text. The paths of scripts still start in the folder.
     pub fn for_any_text() -> Self {
         Self {
             allows_any_text: true,
@@ -44,7 +44,7 @@ impl ServedEnsembleCheck {
         }
     }
 
-    /// Returns the absolute path of the file that the text is run as.
+    /// Checks that the worker may run the text, and returns the absolute path of its file. Remembers the text.
     ///
     /// # Errors
     /// The path is not inside the served folder, or no file there has the text.
@@ -73,12 +73,13 @@ impl ServedEnsembleCheck {
         ))
     }
 
+    /// Locks the digests of known texts.
     fn lock_digests(&self) -> MutexGuard<'_, HashSet<String>> {
         self.known_digests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns whether the file, or another YAML file next to it, has this text.
+/// Returns whether the file, or another YAML file in its folder, has this text.
 fn is_text_of_file_or_sibling(project: &Project, file: &Path, text: &str) -> bool {
     let has_text = |path: &Path| {
         project.contains_file(path) && project.read_file(path).is_ok_and(|source| **source.text() == *text)

@@ -1,6 +1,6 @@
-//! The signals that end a worker.
+//! Signals that end a worker.
 
-/// A signal that ends the worker.
+/// Signal that ends the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkerStopSignal {
     /// Ctrl-C.
@@ -10,7 +10,7 @@ pub(crate) enum WorkerStopSignal {
 }
 
 impl WorkerStopSignal {
-    /// Returns the exit code of a process that the signal ended: 128 and the number of the signal.
+    /// Returns the exit code of a process that the signal ended: 128 plus the number of the signal.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,
@@ -19,7 +19,7 @@ impl WorkerStopSignal {
     }
 }
 
-/// The signals of the process since this value was created.
+/// Receiver of the signals that the process gets after the creation of the value.
 pub(crate) struct WorkerStopSignals {
     #[cfg(unix)]
     interrupts: tokio::signal::unix::Signal,

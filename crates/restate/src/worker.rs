@@ -1,6 +1,6 @@
-//! What a worker does outside of the engine: it prepares ensembles, and performs executions.
+//! Work of a worker outside of the engine: it prepares ensembles, and performs executions.
 //!
-//! Invariant: a call that the engine repeats takes up the execution that goes on.
+//! Invariant: a call that the engine repeats joins the running execution.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,60 +34,62 @@ use crate::fault_injection;
 use crate::peers::{ExecutionClaim, PeerStepReply, PeerWorkerClient, StepRequest};
 use crate::served_ensembles::ServedEnsembleCheck;
 
-/// The most runs whose states are kept between two executions.
+/// Maximum number of runs whose states are cached between two executions.
 const MAX_FOLDED_RUNS: usize = 256;
 
-/// How often a worker that performs an execution looks whether the run is over.
+/// Interval at which a worker with an execution checks whether the run has ended.
 pub(crate) const RUN_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long another worker waits for an answer before it asks again.
+/// Time in which another worker waits for a step before it asks again.
 const PEER_WAIT_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long an execution that must stop may take before it is stopped by force.
+/// Time in which an execution must stop before it is aborted.
 const STOP_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// How long the parts of an execution may take, one after the other, to say which runs they want.
+/// Time in which the parts of an execution request their nested runs, one after the other.
 const NESTED_REQUEST_TIME: Duration = Duration::from_millis(20);
 
-/// How long an execution may take that is performed after its turn: to take what has ended before.
+/// Time for an execution that is performed after its turn, to collect the results of earlier work.
 const LATE_EXECUTION_TIME: Duration = Duration::from_millis(500);
 
-/// The interval at which a stopping worker checks whether its executions have ended.
+/// Interval at which a stopping worker checks whether its executions have ended.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The time within which the engine stores the results of executions that have ended.
+/// Time in which the engine must store the results of executions that have ended.
 const RESULT_STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The most runs inside runs whose records are kept after their end.
+/// Maximum number of nested runs whose records are cached after their end.
 const MAX_CACHED_NESTED_RUNS: usize = 2_000;
 
-/// How many calls that others took over are known.
+/// Maximum number of refused calls that are remembered.
 const MAX_REFUSED_CALLS: usize = 100_000;
 
-/// A worker. Clones share what it keeps.
+/// Worker that performs executions. Clones share its state.
 #[derive(Clone)]
 pub struct RestateWorker(Arc<SharedWorkerState>);
 
+/// State of a worker, which its clones share.
 struct SharedWorkerState {
-    /// The folder with ensembles and scripts.
+    /// Runs of the folder with ensembles and scripts.
     runs: Runs,
-    /// The texts that this worker runs.
+    /// Check of the texts that this worker runs.
     served_ensembles: ServedEnsembleCheck,
-    /// The engine, from which a worker reads the records of a run.
+    /// Client of the engine, from which a worker reads the records of a run.
     engine: EngineClient,
-    /// Executions that go on, by the ids of the calls. A call that the engine repeats because its connection was lost
-    /// takes up the execution and does not begin it again.
+    /// Running executions, by the ids of the calls. A call that the engine repeats because its connection was lost
+    /// joins the execution and does not start the execution again.
     running_executions: Mutex<HashMap<String, RunningWorkerExecution>>,
-    /// Calls that others asked for, and that had not begun here: others begin them.
+    /// Calls that other workers asked for before their start here, so that other workers start them.
     refused_calls: Mutex<HashSet<String>>,
     peers: PeerWorkerClient,
-    /// Whether the worker finishes what is running and accepts nothing new.
+    /// Set while the worker finishes its executions and accepts nothing new.
     draining: AtomicBool,
     folded_runs: Mutex<HashMap<Arc<str>, CachedRunState>>,
-    /// The records of runs inside runs that have ended: an execution with parts reads them each time that a part ends.
+    /// Records of nested runs that have ended, because an execution with parts reads them each time that a part ends.
     ended_inner_runs: Mutex<HashMap<Arc<str>, Arc<Vec<Record>>>>,
 }
 
+/// Execution that runs in this worker, with its output and its stop channel.
 struct RunningWorkerExecution {
     run: Arc<str>,
     output: Arc<RunningExecutionOutput>,
@@ -96,24 +98,25 @@ struct RunningWorkerExecution {
 }
 
 impl RunningWorkerExecution {
-    /// Asks the execution to stop. It leaves the records of what it did.
+    /// Asks the execution to stop, so that it leaves its records.
     fn request_stop(&self) {
         // One that has ended does not hear of it.
         let _ = self.interruptions.send(stop_interruption());
     }
 }
 
-/// A run, folded up to its open turn.
+/// Run, folded up to its open turn.
 #[derive(Clone)]
 struct CachedRunState {
     start: Arc<RunStartRequest>,
     prepared: Arc<PreparedEnsemble>,
     state: ConversationState,
-    /// The answers of the records so far.
+    /// Answers of the records so far.
     used_answers: Vec<AnswerRecord>,
 }
 
 impl CachedRunState {
+    /// Applies the record, and collects the answer that an ended execution used.
     fn apply_record_and_answers(&mut self, record: &Record) -> Result<(), IllegalRecord> {
         self.state.apply_record(record)?;
         if let Event::ExecutionFinished(finished) = &record.event {
@@ -123,6 +126,7 @@ impl CachedRunState {
     }
 }
 
+/// Locks the mutex, also after a panic in another thread.
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -142,13 +146,13 @@ fn stop_interruption() -> RunInterruption {
     }
 }
 
-/// Returns whether the agents of the open turn are ensembles.
+/// Returns whether all agents of the open turn are ensembles.
 fn has_only_ensemble_agents(state: &ConversationState) -> bool {
     let mut slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     slots.all(|slot| matches!(state.plan().agent(slot.agent).kind, AgentKind::Ensemble { .. }))
 }
 
-/// Applies what the journal of its call has of an execution, and returns the records that it has not.
+/// Applies the records in the journal of the call to the state. Returns the starts of lost attempts, which the journal does not have.
 fn apply_journaled_records(state: &mut ConversationState, called: &JournaledExecution) -> Result<Vec<Record>, String> {
     let records = decode_record_lines(&called.lines).map_err(|error| error.to_string())?;
     for record in &records {
@@ -161,7 +165,7 @@ fn apply_journaled_records(state: &mut ConversationState, called: &JournaledExec
     Ok(starts)
 }
 
-/// Waits for a step of an execution, or for its end.
+/// Waits for the requested step of an execution, or for its end.
 async fn wait_for_requested_step(output: &RunningExecutionOutput, request: StepRequest) -> ExecutionStep {
     match request {
         StepRequest::Next(number) => output.confirm_and_wait_for_step(number).await,
@@ -170,7 +174,7 @@ async fn wait_for_requested_step(output: &RunningExecutionOutput, request: StepR
 }
 
 impl RestateWorker {
-    /// Returns a worker with the ensembles and scripts of a folder, which others find there.
+    /// Creates a worker with the ensembles and scripts of a folder.
     pub fn new(
         runs: Runs,
         served_ensembles: ServedEnsembleCheck,
@@ -190,10 +194,10 @@ impl RestateWorker {
         }))
     }
 
-    /// Returns the ensemble of a run, as this worker has its files.
+    /// Prepares the ensemble of a run, with the files of this worker.
     ///
     /// # Errors
-    /// The worker does not run this text, or the ensemble has errors here: the text says which.
+    /// The worker may not run this text, or the ensemble has errors here.
     pub fn prepare_ensemble(&self, start: &RunStartRequest) -> Result<Arc<PreparedEnsemble>, String> {
         let project = self.0.runs.project();
         let root = project.folder.clone();
@@ -212,8 +216,8 @@ impl RestateWorker {
         self.0.peers.own_claim_at(self.0.runs.host().now())
     }
 
-    /// Takes a step of an execution from the worker that has claimed it, when it has come. If that is this worker, the execution begins
-    /// unless it goes on. `call`: the id of the engine's call.
+    /// Waits for a step of an execution. Starts the execution if this worker has the claim, or fetches the step from the worker with the
+    /// claim. `call` is the id of the engine's call.
     pub async fn start_or_fetch_step(
         &self,
         claim: &ExecutionClaim,
@@ -234,7 +238,7 @@ impl RestateWorker {
         }
     }
 
-    /// Returns the output of an execution that goes on here, which stops if the request says so.
+    /// Returns the output of a running execution, and asks the execution to stop if the request asks for the rest.
     fn find_output_and_stop(&self, call: &str, request: StepRequest) -> Option<Arc<RunningExecutionOutput>> {
         let all = lock_mutex(&self.0.running_executions);
         let under_way = all.get(call)?;
@@ -244,8 +248,8 @@ impl RestateWorker {
         Some(under_way.output.clone())
     }
 
-    /// Returns the reply to another worker that waits for a step of an execution of this worker. `worker`: the id of who has claimed it,
-    /// which may be one that was at this address before.
+    /// Returns the reply to another worker that waits for a step. `worker` is the id in the claim, which might be an earlier worker at this
+    /// address. Refuses the call later if the execution is unknown.
     pub async fn reply_to_peer(&self, worker: &str, call: &str, request: StepRequest) -> PeerStepReply {
         if !self.0.peers.is_own_id(worker) {
             return PeerStepReply::OtherWorker;
@@ -264,7 +268,7 @@ impl RestateWorker {
         }
     }
 
-    /// Stops an execution if it goes on, and forgets it.
+    /// Aborts the execution if it is running, and forgets the execution.
     pub fn abort_and_forget_execution(&self, call: &str) {
         if let Some(under_way) = lock_mutex(&self.0.running_executions).remove(call) {
             under_way.task.abort();
@@ -287,7 +291,7 @@ impl RestateWorker {
         all.values().filter(|running| !running.output.has_ended()).count()
     }
 
-    /// Waits until all running executions have ended and the engine has stored their results.
+    /// Waits until all running executions have ended and the engine has stored their results, or the time limit is reached.
     pub async fn wait_until_results_stored(&self) {
         while self.count_running() > 0 {
             tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
@@ -301,7 +305,7 @@ impl RestateWorker {
         let _ = tokio::time::timeout(RESULT_STORE_TIMEOUT, stored).await;
     }
 
-    /// Returns an error if the worker is stopping, and the call is not that of an execution that is running here. The
+    /// Returns an error if the worker is stopping and the call belongs to no running execution. The
     /// engine then repeats the call at another worker.
     ///
     /// # Errors
@@ -327,8 +331,8 @@ impl RestateWorker {
         }
     }
 
-    /// Returns the output of an execution, which begins with the step of this number unless it goes on. `None`: others were told that it
-    /// does not begin here.
+    /// Returns the output of the running execution, or starts the execution at the step `number`. Returns `None` once if the worker
+    /// has refused the call before.
     fn start_or_join_execution(
         &self,
         call: &str,
@@ -365,8 +369,8 @@ impl RestateWorker {
         Some(output)
     }
 
-    /// Stops the executions of a run when the run ends, which was cancelled then, or reached its time limit. The engine
-    /// tells nobody who performs an action, so a worker asks.
+    /// Polls the engine until the run is about to end, and then stops and aborts the executions of the run. The engine
+    /// reports the end to no worker.
     async fn stop_executions_with_run(self, run: Arc<str>) {
         loop {
             tokio::time::sleep(RUN_CHECK_INTERVAL).await;
@@ -387,13 +391,14 @@ impl RestateWorker {
         calls.iter().for_each(|call| self.abort_and_forget_execution(call));
     }
 
-    /// Returns the ids of the calls of the run's executions that go on here.
+    /// Returns the ids of the calls of the run's executions in this worker.
     fn list_calls_of_run(&self, run: &Arc<str>) -> Vec<String> {
         let all = lock_mutex(&self.0.running_executions);
         let calls = all.iter().filter(|(_, under_way)| under_way.run == *run);
         calls.map(|(call, _)| call.clone()).collect()
     }
 
+    /// Performs the execution. Sends records to the call, or returns requests for nested runs if they are missing.
     async fn perform_work(
         &self,
         called: &JournaledExecution,
@@ -500,7 +505,7 @@ impl RestateWorker {
         })
     }
 
-    /// Returns the runs of the execution's inner ensemble that have ended.
+    /// Loads the records of the nested runs of the execution that have ended, from the cache or the engine.
     async fn load_ended_nested_runs(
         &self,
         work: &ExecutionRequest,
@@ -528,7 +533,7 @@ impl RestateWorker {
         Ok(ended_runs)
     }
 
-    /// Returns the run of an inner ensemble, as a workflow is given it.
+    /// Builds the request for a nested run as a workflow.
     fn build_nested_run_request(
         &self,
         wanted: NestedRunStart,
@@ -561,7 +566,7 @@ impl RestateWorker {
         })
     }
 
-    /// Returns the run, and its state in which the execution is pending.
+    /// Loads the run, and its state in which the execution is pending.
     async fn load_run_for_execution(
         &self,
         work: &ExecutionRequest,
@@ -605,6 +610,7 @@ impl RestateWorker {
         Ok((folded_run, state))
     }
 
+    /// Caches the state of the run. Drops another run if the cache is full.
     fn cache_run(&self, run: &Arc<str>, known: &CachedRunState) {
         let mut all = lock_mutex(&self.0.folded_runs);
         if all.len() >= MAX_FOLDED_RUNS && !all.contains_key(run) {

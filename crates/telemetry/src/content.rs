@@ -1,11 +1,11 @@
-//! What was said, in the form of the GenAI conventions. It leaves the program only if somebody asks for it.
+//! Content of messages, in the form of the GenAI conventions.
 //!
-//! Invariant: it is made only if somebody has asked for it.
+//! Invariant: content is rendered only if the user asks for content in spans.
 
 use ensemble_core::thread::{Message, MessageRole, ThreadIteration};
 use serde_json::{Value, json};
 
-/// The longest text of one attribute in bytes; the rest is left out.
+/// Maximum size of one attribute in bytes. The rest is left out.
 const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
 
 /// Span attributes with messages: system instructions, new messages, and the reply.

@@ -1,6 +1,6 @@
-//! Sends spans over HTTP, from a thread of its own: nothing here can slow a run down, or fail it.
+//! Export of spans over HTTP on a separate thread, which can neither slow down nor fail a run.
 //!
-//! Invariant: the queue and the time at the end are bounded.
+//! Invariant: the size of the queue and the time at the end are bounded.
 #![expect(clippy::disallowed_methods, reason = "how long is waited is measured by the clock")]
 
 mod answer;
@@ -21,23 +21,24 @@ use self::answer::{CollectorResponse, post_body};
 use crate::otlp_request::TelemetryResource;
 use crate::settings::{BodyCompression, BodyEncoding, CollectorEndpoint, TelemetrySettings};
 
-/// Most spans that wait.
+/// Maximum number of spans in the queue.
 const MAX_QUEUED_SPANS: usize = 4096;
-/// Most spans of one request, and its size from which on no span is added.
+/// Maximum number of spans of one request. The next constant is the size in bytes after which no span is added to a request.
 const MAX_BATCH_SPANS: usize = 512;
+/// Size in bytes after which no span is added to a request.
 const MAX_BATCH_BYTES: usize = 2 << 20;
-/// How long spans are gathered for one request.
+/// Time in which spans are collected for one request.
 const BATCH_TIME: Duration = Duration::from_secs(1);
-/// How often a request is sent.
+/// Maximum number of tries of a request.
 const MAX_SEND_TRIES: u32 = 5;
-/// The pause before the second try; each further one is twice as long.
+/// Pause before the second try. Each further pause is twice as long.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause that a collector may ask for.
+/// Maximum pause that a collector can request.
 const MAX_REQUESTED_PAUSE: Duration = Duration::from_secs(30);
-/// How long the program waits at its end.
+/// Maximum time for the export when the program exits.
 const FINAL_EXPORT_TIME: Duration = Duration::from_secs(5);
 
-/// Makes the HTTP client, on the thread of the exporter.
+/// Function that builds the HTTP client, on the exporter thread.
 pub type HttpClientBuilder = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<reqwest::Client, String>>>> + Send>;
 
 /// Exporter that sends spans to a collector on a background thread.
@@ -52,11 +53,11 @@ pub struct SpanExporter {
 /// Result of the export: the number of spans, the number of accepted spans, and the first problem.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExportReport {
-    /// All spans.
+    /// Number of all spans.
     pub all: u64,
-    /// Those that the collector has taken.
+    /// Number of spans that the collector has accepted.
     pub accepted: u64,
-    /// The first thing that went wrong.
+    /// First problem of the export.
     pub first_problem: Option<String>,
 }
 
@@ -69,10 +70,10 @@ struct ExportCounters {
 }
 
 impl SpanExporter {
-    /// Starts the exporter thread.
+    /// Spawns the exporter thread, which exports the spans of the queue.
     ///
     /// # Errors
-    /// The system starts no thread.
+    /// The operating system refuses the thread.
     pub fn spawn_exporter_thread(settings: &TelemetrySettings, client: HttpClientBuilder) -> std::io::Result<Self> {
         let (queue, spans) = mpsc::channel(MAX_QUEUED_SPANS);
         let (deadline, until) = watch::channel(None);
@@ -110,7 +111,7 @@ impl SpanExporter {
         })
     }
 
-    /// Hands on a span, or drops it if too many wait.
+    /// Sends the span to the exporter thread. Drops the span and records a problem if the queue is full.
     pub fn queue_or_drop_span(&self, span: Span) {
         self.shared.all.fetch_add(1, Ordering::Relaxed);
         let queue = lock_mutex(&self.queue);
@@ -119,7 +120,7 @@ impl SpanExporter {
         }
     }
 
-    /// Waits a limited time until all spans are sent, and returns the report.
+    /// Closes the queue, waits a limited time until all spans are sent, and returns the report.
     pub fn close_and_wait_for_export(&self) -> ExportReport {
         self.deadline.send_replace(Some(Instant::now() + FINAL_EXPORT_TIME));
         drop(lock_mutex(&self.queue).take());
@@ -133,6 +134,7 @@ impl SpanExporter {
 }
 
 impl ExportCounters {
+    /// Records the problem, unless an earlier problem was recorded.
     fn record_problem_if_first(&self, problem: &str) {
         lock_mutex(&self.problem).get_or_insert_with(|| problem.to_owned());
     }
@@ -146,7 +148,7 @@ fn compress_gzip(body: &[u8]) -> Vec<u8> {
         .expect("memory can be written")
 }
 
-/// The state of the thread.
+/// Export loop of the exporter thread, with its settings.
 struct ExporterThread {
     endpoint: CollectorEndpoint,
     resource: TelemetryResource,
@@ -155,6 +157,7 @@ struct ExporterThread {
 }
 
 impl ExporterThread {
+    /// Exports the spans of the queue in batches until the queue is closed. Drops all spans if no HTTP client can be built.
     async fn export_until_queue_closes(&self, mut spans: mpsc::Receiver<Span>, client: HttpClientBuilder) {
         let Some(first) = spans.recv().await else { return };
         let client = match client().await {
@@ -179,7 +182,7 @@ impl ExporterThread {
         }
     }
 
-    /// Sends spans, again if that may help, and gives the number of those that were rejected. `None`: it has failed.
+    /// Posts the spans, with retries after temporary errors. Returns the number of rejected spans, or `None` if the export of the batch failed.
     async fn post_batch_with_retries(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
         let body = match self.endpoint.encoding {
             BodyEncoding::Protobuf => self.resource.spans_to_protobuf(batch),
@@ -225,6 +228,7 @@ impl ExporterThread {
         None
     }
 
+    /// Returns whether the program has started to exit.
     fn is_deadline_set(&self) -> bool {
         self.until.borrow().is_some()
     }
@@ -234,7 +238,7 @@ impl ExporterThread {
         self.until.borrow().is_some_and(|until| Instant::now() + pause > until)
     }
 
-    /// Waits for the pause, or until the program starts to exit, because the next try follows at once then.
+    /// Waits for the pause. Returns early if the program starts to exit, so that the next try follows at once.
     async fn wait_before_retry(&self, pause: Duration) {
         let mut until = self.until.clone();
         if self.is_deadline_set() {
@@ -245,7 +249,7 @@ impl ExporterThread {
     }
 }
 
-/// Collects this span and those that arrive within the batch time.
+/// Collects the first span and the spans that arrive within the batch time, up to the limits of a batch.
 async fn collect_batch(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Span> {
     let mut size = first.encoded_len();
     let mut batch = vec![first];
@@ -264,7 +268,7 @@ async fn collect_batch(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Spa
     batch
 }
 
-/// Waits until the final export time is over.
+/// Waits until the final export time has passed. Waits forever while the program does not exit.
 async fn wait_for_deadline(mut until: watch::Receiver<Option<Instant>>) {
     let deadline = until
         .wait_for(Option::is_some)

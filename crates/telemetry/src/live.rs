@@ -1,6 +1,6 @@
-//! Spans while runs are driven: one fold for each run, and a bounded queue to the exporter.
+//! Spans of running runs: one fold for each run, and a bounded queue to the exporter.
 //!
-//! Invariant: it waits for nothing.
+//! Invariant: applying a record never waits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::span_fold::RunSpanBuilder;
 /// Builder of spans from committed records, which sends them to an exporter.
 #[derive(Debug)]
 pub struct LiveTelemetry {
-    /// The span that the program was started in.
+    /// Span in which the program was started.
     pub parent: Option<TraceParent>,
     sampler: TraceSampler,
     with_content: bool,
@@ -25,7 +25,7 @@ pub struct LiveTelemetry {
 }
 
 impl LiveTelemetry {
-    /// Creates the telemetry of running runs.
+    /// Creates the telemetry of running runs. `with_content` adds messages to the spans.
     pub fn new(exporter: SpanExporter, sampler: TraceSampler, parent: Option<TraceParent>, with_content: bool) -> Self {
         Self {
             parent,
@@ -36,7 +36,7 @@ impl LiveTelemetry {
         }
     }
 
-    /// Returns whether the trace is exported.
+    /// Returns whether the trace is exported, by the decision of the parent span or of the sampler.
     pub fn is_sampled(&self, trace: &[u8; 16]) -> bool {
         let parent = self.parent.as_ref().and_then(TraceParent::to_span_context);
         self.sampler
@@ -70,7 +70,7 @@ impl LiveTelemetry {
         self.exporter.close_and_wait_for_export()
     }
 
-    /// Sends the spans of traces that are exported.
+    /// Sends the spans of exported traces to the exporter, and drops the others.
     fn queue_sampled_spans(&self, spans: Vec<Span>) {
         for span in spans {
             let trace: Option<[u8; 16]> = span.trace_id.as_slice().try_into().ok();

@@ -1,6 +1,6 @@
-//! A recorded run with the runs inside it, as one list of spans.
+//! Trace of a recorded run and its nested runs.
 //!
-//! Invariant: it is a fold of records.
+//! Invariant: a trace is a fold of records.
 
 use ensemble_core::conversation::Record;
 use ensemble_core::store::NestedRunName;
@@ -9,14 +9,14 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use crate::otlp_request::TelemetryResource;
 use crate::span_fold::{ExecutionSpan, OuterSpanCandidates, RunSpanBuilder};
 
-/// A recorded run.
+/// Recorded run with its nested runs.
 #[derive(Debug, Default)]
 pub struct RecordedRunTree {
-    /// Its name in the run that contains it; the outermost has none.
+    /// Name of the run in its outer run; empty for the outermost run.
     pub name: String,
-    /// Its records.
+    /// Records of the run.
     pub records: Vec<Record>,
-    /// The runs inside it.
+    /// Nested runs.
     pub inner_runs: Vec<Self>,
 }
 

@@ -1,9 +1,9 @@
-//! Records of one run in, spans out.
+//! Fold of the records of one run to spans.
 //!
-//! A segment of a run is a span `invoke_workflow`; in it are its executions, and in these requests to models, calls of tools, and parts. A span
-//! is given out when it has ended.
+//! A segment of a run is a span `invoke_workflow`. It contains the executions, which contain requests to models, tool calls and parts. A span
+//! is returned when it has ended.
 //!
-//! Invariant: the same records give the same spans, live and later; every span lies inside the time of its parent.
+//! Invariant: the same records give the same spans, during the run and later. Every span lies inside the time of its parent.
 
 mod execution;
 mod segment;
@@ -21,13 +21,13 @@ use self::segment::{SegmentSpan, SegmentStart};
 /// Span of an execution with its start and end time in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct ExecutionSpan {
-    /// The agent.
+    /// Agent of the execution.
     pub agent: Arc<str>,
-    /// Which of its executions.
+    /// Number of the execution.
     pub execution: u32,
-    /// Its span.
+    /// Context of the span.
     pub context: SpanContext,
-    /// When it began and ended, in nanoseconds.
+    /// Start and end time, in nanoseconds.
     pub time: (u64, u64),
 }
 
@@ -38,20 +38,20 @@ pub struct OuterSpanCandidates(pub Vec<ExecutionSpan>);
 /// Builder of spans from the records of one run.
 #[derive(Debug, Default)]
 pub struct RunSpanBuilder {
-    /// Do spans hold what was said?
+    /// Set if spans contain messages.
     with_content: bool,
     is_inside: bool,
     outer_spans: OuterSpanCandidates,
     origin: Option<RunOriginRecord>,
     segment: Option<SegmentSpan>,
-    /// The latest time, so that no clock goes back.
+    /// Latest time, so that no span goes back in time.
     now: u64,
-    /// Records that the run has from another are not its own.
+    /// Set while the records are copies of another run.
     is_copying: bool,
     execution_spans: Vec<ExecutionSpan>,
 }
 
-/// First record of a run.
+/// Start event of a run.
 #[derive(Debug, Clone)]
 struct RunOriginRecord {
     started: RunStarted,
@@ -66,7 +66,7 @@ impl RunSpanBuilder {
         }
     }
 
-    /// Creates the builder for a nested run.
+    /// Creates the builder for a nested run, whose outer span is one of the candidates.
     pub fn for_nested_run(with_content: bool, outer_spans: OuterSpanCandidates) -> Self {
         Self {
             outer_spans,
@@ -75,7 +75,7 @@ impl RunSpanBuilder {
         }
     }
 
-    /// Returns the executions so far with their spans.
+    /// Returns the ended executions with their spans.
     pub fn executions_with_spans(&self) -> &[ExecutionSpan] {
         &self.execution_spans
     }

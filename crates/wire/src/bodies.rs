@@ -12,44 +12,44 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::guard::GuardRefusal;
 
-/// The number of bytes for which one permit is needed.
+/// Number of bytes that one permit covers.
 const BYTES_PER_PERMIT: usize = 1 << 10;
 
-/// The limits of bodies.
+/// Limits on request bodies of a server: the size of one body, the size of all bodies, and the time to arrive.
 #[derive(Debug, Clone, Copy)]
 pub struct BodyReadLimits {
-    /// The maximum size of a body, in bytes.
+    /// Maximum size of a body, in bytes.
     pub largest: usize,
-    /// The maximum size of all bodies together, in bytes.
+    /// Maximum size of all bodies together, in bytes.
     pub total: usize,
-    /// The time in which a body must arrive.
+    /// Time in which a body must arrive.
     pub timeout: Duration,
 }
 
-/// The reader of all bodies of a server. Clones share the total.
+/// Reader of all request bodies of a server. Clones share the limit on the total size.
 #[derive(Debug, Clone)]
 pub struct LimitedBodyReader {
     limits: BodyReadLimits,
     budget: Arc<Semaphore>,
 }
 
-/// A body, which counts in the total until it is dropped.
+/// Body that was read, and that counts in the total size until it is dropped.
 #[derive(Debug)]
 pub struct BudgetedBody {
     bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The error of a body that was not read.
+/// Error in reading a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyReadError {
     /// The body is larger than the limit.
     TooLarge,
     /// The body did not arrive in time.
     TooSlow,
-    /// Too many bodies are under way.
+    /// Too many bodies are being read.
     TooMany,
-    /// The client is gone, or what it sent is no body.
+    /// The client has disconnected, or its data is no valid body.
     Broken,
 }
 
@@ -82,15 +82,16 @@ impl LimitedBodyReader {
         }
     }
 
-    /// Reads a body.
+    /// Reads a body within the limits.
     ///
     /// # Errors
-    /// See [`BodyError`].
+    /// See the variants of the error.
     pub async fn read_body<B: Body<Data = Bytes> + Unpin>(&self, body: B) -> Result<BudgetedBody, BodyReadError> {
         let read = tokio::time::timeout(self.limits.timeout, self.read_within_size_limits(body));
         read.await.unwrap_or(Err(BodyReadError::TooSlow))
     }
 
+    /// Reads all frames of a body, and reserves their size in the total.
     async fn read_within_size_limits<B: Body<Data = Bytes> + Unpin>(
         &self,
         mut body: B,
@@ -123,12 +124,12 @@ impl LimitedBodyReader {
 }
 
 impl BudgetedBody {
-    /// Returns the bytes.
+    /// Returns the bytes of the body.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the bytes without a copy. They count in the total only as long as this body exists.
+    /// Returns the bytes without a copy. The bytes count in the total size only as long as this body exists.
     pub fn to_bytes(&self) -> Bytes {
         self.bytes.clone()
     }

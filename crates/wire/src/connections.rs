@@ -1,9 +1,9 @@
-//! Connections over HTTP: accepted up to a number, each served by a task.
+//! HTTP connections: accepted up to a maximum number, each served by a task.
 //!
-//! The server of hyper is compiled here once for all front ends: what answers requests is behind a function pointer.
+//! The server of hyper is compiled here once for all front ends: a function pointer answers the requests.
 //!
-//! Invariant: a client without the token takes no place from clients with it. The oldest connection without an admitted
-//! request is closed if there are too many of them.
+//! Invariant: a client without the token displaces no client with the token. If there are too many connections without an admitted
+//! request, the oldest is closed.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,51 +22,53 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::guard::GuardRefusal;
 
-/// The pause after a connection that could not be accepted. The reason can be too many open files, some of which will be
-/// closed.
+/// Pause after a connection that could not be accepted, for example because too many files are open.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The body of a response.
+/// Body of a response.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The function that answers requests.
+/// Function that answers requests.
 pub type ConnectionRequestHandler =
     Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<ResponseBody>> + Send + Sync>;
 
-/// The limits of a server.
+/// Limits on connections to a server.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// The maximum number of connections with an admitted request.
+    /// Maximum number of connections with an admitted request.
     pub admitted: usize,
-    /// The maximum number of other connections. If there are more, the oldest is closed.
+    /// Maximum number of other connections. The oldest is closed if there are more.
     pub waiting: usize,
-    /// The time in which a client must send the head of a request.
+    /// Time in which a client must send the head of a request.
     pub head_timeout: Duration,
 }
 
-/// The open connections of a server. Clones share them.
+/// Table of the open connections of a server. Clones share the table.
 #[derive(Debug, Clone)]
 pub struct ConnectionTable(Arc<ConnectionTableState>);
 
+/// Shared state of a table of connections.
 #[derive(Debug)]
 struct ConnectionTableState {
     most_waiting: usize,
-    /// The connections without an admitted request, the oldest first.
+    /// Connections without an admitted request, the oldest first.
     waiting: Mutex<UnadmittedConnections>,
     admitted: Arc<Semaphore>,
 }
 
+/// Connections without an admitted request, with their close channels.
 #[derive(Debug, Default)]
 struct UnadmittedConnections {
     next: u64,
     closers: BTreeMap<u64, oneshot::Sender<()>>,
 }
 
-/// The place of a connection in the table. Clones share it; requests of the connection carry it in their extensions until
+/// Entry of a connection in the table. Clones share the entry. Requests of the connection carry it in their extensions until
 /// [`admit_request`].
 #[derive(Debug, Clone)]
 pub struct ConnectionHandle(Arc<ConnectionHandleState>);
 
+/// Shared state of an entry, which leaves the table on drop.
 #[derive(Debug)]
 struct ConnectionHandleState {
     number: u64,
@@ -84,8 +86,8 @@ impl ConnectionTable {
         }))
     }
 
-    /// Adds a connection, and closes the oldest one without an admitted request if there are too many. The receiver gets
-    /// a message if the new connection is to be closed.
+    /// Adds a connection, and closes the oldest connection without an admitted request if there are too many. The receiver gets
+    /// a message when the new connection must close.
     pub fn add_and_displace_oldest(&self) -> (ConnectionHandle, oneshot::Receiver<()>) {
         let (closer, closed) = oneshot::channel();
         let mut waiting = self.lock_waiting();
@@ -107,16 +109,17 @@ impl ConnectionTable {
         (ConnectionHandle(Arc::new(place)), closed)
     }
 
+    /// Locks the connections without an admitted request.
     fn lock_waiting(&self) -> MutexGuard<'_, UnadmittedConnections> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ConnectionHandle {
-    /// Admits the connection, so that others do not displace it.
+    /// Admits the connection, so that new connections do not displace it.
     ///
     /// # Errors
-    /// Too many connections are admitted.
+    /// The maximum number of connections is admitted.
     pub fn admit(&self) -> Result<(), GuardRefusal> {
         let mut admission = self.0.admission.lock().unwrap_or_else(PoisonError::into_inner);
         if admission.is_none() {
@@ -135,11 +138,11 @@ impl Drop for ConnectionHandleState {
     }
 }
 
-/// Admits the connection of a request whose client may use the server. The request no longer carries the place, so that work
-/// which outlasts the connection keeps no place.
+/// Admits the connection of a request whose client may use the server. Removes the entry from the request, so that work
+/// which outlasts the connection keeps no entry.
 ///
 /// # Errors
-/// Too many connections are admitted.
+/// The maximum number of connections is admitted.
 pub fn admit_connection_of_request<B>(request: &mut Request<B>) -> Result<(), GuardRefusal> {
     match request.extensions_mut().remove::<ConnectionHandle>() {
         Some(place) => place.admit(),
@@ -147,7 +150,7 @@ pub fn admit_connection_of_request<B>(request: &mut Request<B>) -> Result<(), Gu
     }
 }
 
-/// Accepts connections and answers their requests, without end.
+/// Accepts connections and answers their requests, forever.
 pub async fn serve_connections_forever(
     listener: TcpListener,
     limits: ConnectionLimits,

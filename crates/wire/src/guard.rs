@@ -1,30 +1,30 @@
-//! Who may use the server: the address under which it is called, the page that calls it, and the token.
+//! Guard of a local server, which checks the `Host` and the `Origin` of a request, and the token.
 //!
-//! Invariant: no request but for the files of the page passes without `Host`, `Origin` and token being looked at.
+//! Invariant: every request is checked for `Host`, `Origin` and token, except requests for the files of the page.
 
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Method, StatusCode};
 
 use crate::token::AccessToken;
 
-/// The check of requests: the name of the server, the page, and the token.
+/// Guard that checks the server name, the page and the token of requests.
 #[derive(Debug)]
 pub struct RequestGuard {
     token: AccessToken,
-    /// The values of `Host` under which the server is called: others mean that a name of somebody else leads here.
+    /// Accepted values of `Host`. Another value means that a foreign domain name leads to this server.
     hosts: [String; 3],
-    /// The name of the cookie. Cookies are the same for all ports, so the port is in the name.
+    /// Name of the cookie. It contains the port, because all ports share cookies.
     cookie: String,
 }
 
-/// The refusal of a request.
+/// Refusal of a request, as a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardRefusal {
-    /// The status of the response.
+    /// Status of the response.
     pub status: StatusCode,
-    /// A word for programs.
+    /// Error code for programs.
     pub code: &'static str,
-    /// A sentence for people.
+    /// Message for people.
     pub message: &'static str,
 }
 
@@ -45,7 +45,7 @@ const TOKEN_REFUSAL: GuardRefusal = GuardRefusal {
 };
 
 impl GuardRefusal {
-    /// The refusal of a request while too many others are under way.
+    /// Refusal of a request while too many other requests are being served.
     pub(crate) const BUSY: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
         code: "busy",
@@ -54,7 +54,7 @@ impl GuardRefusal {
 }
 
 impl RequestGuard {
-    /// Creates the check for a server on a port of this machine.
+    /// Creates the guard of a server on a local port.
     pub fn new(token: AccessToken, port: u16) -> Self {
         Self {
             token,
@@ -63,17 +63,14 @@ impl RequestGuard {
         }
     }
 
-    /// Refuses a request under another name, which a page of somebody else could send here by its own domain.
+    /// Refuses a request for another server name, which a foreign page can send here by its own domain.
     pub fn check_host(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         let host = find_unique_header(headers, &HOST).ok_or(HOST_REFUSAL)?;
         let is_own = self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
         if is_own { Ok(()) } else { Err(HOST_REFUSAL) }
     }
 
-    /// Refuses a request without the token in its header.
-    ///
-    /// # Errors
-    /// The refusal.
+    /// Refuses a request without the token in its `Authorization` header.
     pub fn check_bearer_token(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         match self.has_bearer_token(headers) {
             true => Ok(()),
@@ -81,8 +78,8 @@ impl RequestGuard {
         }
     }
 
-    /// Refuses what another page sends, and what has no token. What changes something and has its token from a cookie must
-    /// come from the page itself.
+    /// Refuses a request from another page, and a request without the token. A request that changes something and has its token in a
+    /// cookie must name the page as its origin.
     pub fn check_origin_and_token(&self, method: &Method, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         self.check_origin(headers)?;
         if self.has_bearer_token(headers) {
@@ -97,7 +94,7 @@ impl RequestGuard {
         }
     }
 
-    /// Refuses what another page sends.
+    /// Refuses a request that another page sends.
     pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         let site = headers.get(HeaderName::from_static("sec-fetch-site"));
         if site.is_some_and(|site| site != "same-origin" && site != "none") {
@@ -113,7 +110,7 @@ impl RequestGuard {
         }
     }
 
-    /// Returns the cookie for whoever knows the token. No script reads it, and no other site sends it.
+    /// Returns the cookie if the text is the token. Scripts cannot read the cookie, and other sites cannot send the cookie.
     pub fn cookie_for_valid_token(&self, token: &str) -> Result<String, GuardRefusal> {
         match self.token.matches_text(token) {
             true => Ok(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie)),
@@ -121,6 +118,7 @@ impl RequestGuard {
         }
     }
 
+    /// Returns whether the `Authorization` header contains the token.
     fn has_bearer_token(&self, headers: &HeaderMap) -> bool {
         let scheme_and_token = find_unique_header(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
         scheme_and_token.is_some_and(|(scheme, token)| {
@@ -128,6 +126,7 @@ impl RequestGuard {
         })
     }
 
+    /// Returns whether a cookie contains the token.
     fn has_token_cookie(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs = cookies
@@ -137,7 +136,7 @@ impl RequestGuard {
     }
 }
 
-/// Returns a header that is there once.
+/// Returns the value of a header that appears exactly once.
 fn find_unique_header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;

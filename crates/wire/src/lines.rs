@@ -1,6 +1,6 @@
-//! Lines of at most a number of bytes, from streams of other programs.
+//! Lines of limited size, from streams of other programs.
 //!
-//! Invariant: a line above the limit is one error, and never two lines; the next line is read as if nothing had happened.
+//! Invariant: a line above the limit is one error, and never two lines. The next line is read normally.
 
 use std::fmt;
 use std::io::{self, BufRead};
@@ -9,20 +9,20 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, ReadBuf};
 
-/// The number of bytes of a line that is too long that its error contains.
+/// Maximum number of bytes of a long line that the error contains.
 const MAX_ERROR_BYTES: usize = 4 << 10;
 
-/// The error of a line that is longer than the limit of its reader.
+/// Error of a line that is longer than the limit of its reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineTooLongError {
-    /// The limit in bytes.
+    /// Limit in bytes.
     pub limit: usize,
-    /// The beginning of the line.
+    /// Beginning of the line.
     pub beginning: Vec<u8>,
 }
 
 impl LineTooLongError {
-    /// Creates the error of a line that consists of these bytes and more.
+    /// Creates the error from the read part of the line and the rest of the read bytes.
     fn new(limit: usize, mut line: Vec<u8>, rest: &[u8]) -> Self {
         let missing = MAX_ERROR_BYTES.saturating_sub(line.len()).min(rest.len());
         line.extend_from_slice(&rest[..missing]);
@@ -43,20 +43,20 @@ impl fmt::Display for LineTooLongError {
 
 impl std::error::Error for LineTooLongError {}
 
-/// A line, or the error in its place.
+/// Line without its newline, or the error that replaces the line.
 pub type LineResult = Result<Vec<u8>, LineTooLongError>;
 
-/// The bytes of a line that has not ended.
+/// Buffer for the bytes of an incomplete line, with a size limit.
 #[derive(Debug)]
 pub struct LimitedLineBuffer {
     limit: usize,
     line: Vec<u8>,
-    /// The line was too long and has been reported; its rest is skipped.
+    /// Set while the rest of a reported long line is skipped.
     is_skipping: bool,
 }
 
 impl LimitedLineBuffer {
-    /// Creates a buffer for lines of at most `limit` bytes, without their newline.
+    /// Creates a buffer for lines of at most `limit` bytes, without their newlines.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -65,8 +65,8 @@ impl LimitedLineBuffer {
         }
     }
 
-    /// Takes bytes up to the end of the current line. Returns the number of bytes that were taken, and the line if it has
-    /// ended, without its newline. A line above the limit is reported at once.
+    /// Consumes bytes up to the end of the current line. Returns the number of consumed bytes, and the line without its newline if the
+    /// line is complete. Returns the error of a long line immediately.
     pub fn push_until_line_end(&mut self, bytes: &[u8]) -> (usize, Option<LineResult>) {
         let newline = bytes.iter().position(|byte| *byte == b'\n');
         let consumed_bytes = newline.map_or(bytes.len(), |at| at + 1);
@@ -87,12 +87,12 @@ impl LimitedLineBuffer {
         (consumed_bytes, newline.map(|_| Ok(std::mem::take(&mut self.line))))
     }
 
-    /// Returns the line at the end of the stream if it has no newline.
+    /// Takes the last line of the stream if the line has no newline.
     pub fn take_last_line(&mut self) -> Option<LineResult> {
         (!self.line.is_empty()).then(|| Ok(std::mem::take(&mut self.line)))
     }
 
-    /// Reads the next line of a stream; waits for it. Returns `None` at the end of the stream.
+    /// Reads the next line of a stream. Blocks until the line is complete. Returns `None` at the end of the stream.
     ///
     /// # Errors
     /// The stream cannot be read.
@@ -129,17 +129,17 @@ impl LimitedLineBuffer {
     }
 }
 
-/// A stream of lines that ends with an error at the first line above the limit, for readers that have no limit.
+/// Stream that fails at the first line above the limit, for readers without a limit.
 #[derive(Debug)]
 pub struct LineLimitedStream<R> {
     stream: R,
     limit: usize,
-    /// The number of bytes since the last newline.
+    /// Number of bytes since the last newline.
     length: usize,
 }
 
 impl<R> LineLimitedStream<R> {
-    /// Limits the lines of a stream to `limit` bytes, without their newlines.
+    /// Limits the lines of the stream to `limit` bytes, without their newlines.
     pub fn new(stream: R, limit: usize) -> Self {
         Self {
             stream,
@@ -148,7 +148,7 @@ impl<R> LineLimitedStream<R> {
         }
     }
 
-    /// Returns whether a line within these bytes, or the line that they continue, is too long.
+    /// Counts the bytes of the current line. Returns whether a line in these bytes is too long.
     fn count_and_check_limit(&mut self, bytes: &[u8]) -> bool {
         let mut parts = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(part) = parts.next() {

@@ -1,4 +1,4 @@
-//! `ensemble check`: explores all conversations that an ensemble can hold, and those of the ensembles that it names.
+//! `ensemble check`: explores all conversations that an ensemble and its nested ensembles can have.
 
 #![expect(
     clippy::disallowed_methods,
@@ -42,7 +42,7 @@ pub(crate) struct CheckArgs {
     pub ci: bool,
 }
 
-/// `ensemble check`.
+/// Executes `ensemble check`: explores the ensemble and its nested ensembles, and prints their outcomes. Returns the exit code.
 pub(crate) fn explore_and_print(args: &CheckArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let project = &surroundings.project;
     let path = project.resolve_ensemble_file(&args.ensemble)?;

@@ -1,4 +1,4 @@
-//! `ensemble explain`: the explanation of a code, with a wrong and a right example; or what an ensemble takes and gives.
+//! `ensemble explain`: the explanation of a code with a wrong and a right example, or the interface of an ensemble.
 
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
@@ -18,7 +18,7 @@ pub(crate) struct ExplainArgs {
     pub code: Option<String>,
 }
 
-/// `ensemble explain`.
+/// Executes `ensemble explain`: prints a code, all codes, or the inputs and questions of an ensemble. Returns the exit code.
 pub(crate) fn explain_code_or_ensemble(args: &ExplainArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let text = match &args.code {
         Some(ensemble_file) if is_ensemble_argument(ensemble_file, surroundings) => {
@@ -34,7 +34,10 @@ pub(crate) fn explain_code_or_ensemble(args: &ExplainArgs, surroundings: &CliEnv
     Ok(exit::SUCCESS)
 }
 
-/// Returns the code with this name, if it exists.
+/// Returns the finding code with this name.
+///
+/// # Errors
+/// There is no such code. The help text names a similar code.
 pub(crate) fn resolve_code(code: &str) -> Result<FindingCode, CliError> {
     explanations::find_code(code).ok_or_else(|| {
         let message = format!("there is no code `{code}`");
@@ -54,7 +57,7 @@ fn is_ensemble_argument(named: &str, surroundings: &CliEnvironment) -> bool {
     explanations::find_code(named).is_none() && (is_path || surroundings.project.resolve_ensemble_file(named).is_ok())
 }
 
-/// Renders the inputs and the result of an ensemble, and its questions.
+/// Renders the inputs, the result and the questions of the ensemble.
 fn render_ensemble_interface(ensemble: &Ensemble) -> String {
     let mut text = format!("{}\n", ensemble.name);
     if let Some(description) = &ensemble.description {
@@ -117,12 +120,14 @@ fn render_ensemble_interface(ensemble: &Ensemble) -> String {
     text
 }
 
+/// Renders the title and the explanation of the code.
 fn render_code_explanation(code: FindingCode) -> String {
     let title = codes::ALL.iter().find(|(known, _)| *known == code);
     let title = title.map_or("", |(_, title)| title);
     format!("{}: {title}\n\n{}", code.0, explanations::explain_code(code))
 }
 
+/// Renders one line with the title for each code.
 fn render_code_titles() -> String {
     codes::ALL
         .iter()

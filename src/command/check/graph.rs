@@ -31,7 +31,7 @@ pub(crate) struct GraphArgs {
     pub last: bool,
 }
 
-/// The formats of a picture.
+/// Output formats of `ensemble graph`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum GraphFormat {
     /// A flowchart that code hosting sites and editors can draw.
@@ -45,7 +45,7 @@ pub(crate) enum GraphFormat {
     Ascii,
 }
 
-/// `ensemble graph`.
+/// Executes `ensemble graph`: draws an ensemble in the chosen format. Returns the exit code.
 pub(crate) fn draw_graph(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let picture = build_graph_picture(args, surroundings)?;
     let text = match args.output {
@@ -59,6 +59,7 @@ pub(crate) fn draw_graph(args: &GraphArgs, surroundings: &CliEnvironment) -> Res
     Ok(exit::SUCCESS)
 }
 
+/// Builds the picture of the ensemble, with the data of a run if the options name a run.
 fn build_graph_picture(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<GraphPicture, CliError> {
     let prepared_ensemble = match &args.ensemble {
         Some(file) => Some(

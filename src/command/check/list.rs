@@ -1,4 +1,4 @@
-//! `ensemble list`: the ensembles that can be run by name from here.
+//! `ensemble list`: lists the ensembles that can be run by name in this folder.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use ensemble_project::catalogue::{NamedEnsemble, list_named_ensembles};
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 
-/// `ensemble list`.
+/// Executes `ensemble list`: prints the ensembles with their inputs and questions. Returns the exit code.
 pub(crate) fn print_named_ensembles(args: &DocumentFormatArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let named_ensembles: Vec<NamedEnsemble> = list_named_ensembles(&surroundings.project).collect();
     if args.is_json() {
@@ -28,14 +28,14 @@ pub(crate) fn print_named_ensembles(args: &DocumentFormatArgs, surroundings: &Cl
     Ok(exit::SUCCESS)
 }
 
-/// Returns the names of all ensembles that can be named here.
+/// Returns the names of all ensembles that can be run by name in this folder.
 pub(crate) fn list_ensemble_names(surroundings: &CliEnvironment) -> Vec<String> {
     list_named_ensembles(&surroundings.project)
         .map(|listed| listed.name)
         .collect()
 }
 
-/// Returns the error of a command that needs an ensemble and got none.
+/// Creates the error of a command without its ensemble argument. The help text lists the names of ensembles.
 pub(crate) fn no_ensemble_argument_error(command: &str, surroundings: &CliEnvironment) -> CliError {
     let help = match list_ensemble_names(surroundings).as_slice() {
         [] => "create an ensemble with `ensemble init`, or name a file by its path".to_owned(),
@@ -47,7 +47,7 @@ pub(crate) fn no_ensemble_argument_error(command: &str, surroundings: &CliEnviro
     CliError::usage_error_with_help("no ensemble was named", help)
 }
 
-/// Returns the input agents, each with its question.
+/// Iterates over the input agents, each with its question.
 fn questions_of_input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &QuestionSpec)> {
     ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Input(input) => Some((agent, input)),
@@ -55,7 +55,7 @@ fn questions_of_input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agen
     })
 }
 
-/// Renders an ensemble for people.
+/// Renders an ensemble for people: description, errors, inputs and questions.
 fn render_catalogue_entry(listed: &NamedEnsemble) -> String {
     let NamedEnsemble {
         name,

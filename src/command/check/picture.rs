@@ -1,4 +1,4 @@
-//! Creates the picture of an ensemble.
+//! Pictures of ensembles without a run.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use ensemble_reports::report::graph::{
     DependencyArrow, DependencyTrigger, ExecutionCountUnit, GraphPicture, NodeShape, PictureNode,
 };
 
-/// Returns the picture of an ensemble without a run.
+/// Builds the picture of an ensemble without a run.
 pub(crate) fn ensemble_picture(ensemble: &Ensemble) -> GraphPicture {
     let caps: HashMap<&str, u32> = ensemble
         .limits
@@ -36,6 +36,7 @@ pub(crate) fn ensemble_picture(ensemble: &Ensemble) -> GraphPicture {
     }
 }
 
+/// Builds the node of an agent. `caps` contains the execution limits of the agents.
 fn agent_node(agent: &Agent, caps: &HashMap<&str, u32>) -> PictureNode {
     let mut notes = Vec::new();
     notes.extend(agent.for_each.as_ref().map(describe_for_each));
@@ -62,7 +63,7 @@ fn agent_node(agent: &Agent, caps: &HashMap<&str, u32>) -> PictureNode {
     }
 }
 
-/// `for each of inputs.files`.
+/// Describes the parts of the agent: `for each of inputs.files`.
 fn describe_for_each(spec: &ForEachSpec) -> String {
     match &spec.items {
         ForEachItems::Expression(text) => format!("for each of {}", text.trim()),
@@ -71,6 +72,7 @@ fn describe_for_each(spec: &ForEachSpec) -> String {
     }
 }
 
+/// Builds the arrow of a dependency between the nodes with the indices `from` and `to`.
 fn dependency_arrow(from: usize, to: usize, edge: &Dependency) -> DependencyArrow {
     DependencyArrow {
         from,

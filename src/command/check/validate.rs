@@ -1,4 +1,4 @@
-//! `ensemble validate`: reports all problems of all files at once.
+//! `ensemble validate`: reports all findings of all files in one call.
 //!
 //! Files are checked on all cores, and their reports are printed in order as they become ready, so that memory does not
 //! grow with the number of files. A file that cannot be read is reported, and the other files are still checked.
@@ -36,7 +36,7 @@ use ensemble_reports::report::{
 };
 use ensemble_runs::RunError;
 
-/// `ensemble validate`.
+/// Executes `ensemble validate`: checks the files, applies or shows fixes, and prints a report. Returns the exit code.
 pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let settings = ValidateConfigCache::new(args, &surroundings.project)?;
     let ValidateInputs {
@@ -105,7 +105,7 @@ pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment)
     })
 }
 
-/// Returns the inputs with the configurations around them in which something is wrong, before them.
+/// Adds the configurations around the inputs that have findings, before the inputs.
 fn prepend_configs_with_findings(
     mut inputs: Vec<ValidateInput>,
     settings: &ValidateConfigCache<'_>,
@@ -124,44 +124,44 @@ fn no_ensemble_found_error(passed_over: usize) -> CliError {
     )
 }
 
-/// The options that apply to each input.
+/// Options that apply to each input.
 struct ValidateOptions<'w> {
     settings: &'w ValidateConfigCache<'w>,
-    /// The scripts that were read.
+    /// Cache of the scripts that were read.
     scripts: &'w Arc<RhaiScriptCache>,
-    /// The parsers of scripts, with `--check-scripts`.
+    /// Parsers of scripts, with `--check-scripts`.
     checkers: Option<&'w Arc<SyntaxChecks>>,
     fixing: FixMode,
     form: &'w dyn FindingsReportFormat,
     surroundings: &'w CliEnvironment,
 }
 
-/// The result of one input.
+/// Result of the check of one input.
 #[derive(Default)]
 struct InputCheckResult {
-    /// The report about the input.
+    /// Report about the input.
     part: RenderedFileReport,
-    /// The ensembles inside, with their files.
+    /// Reports about the nested ensembles, with their files.
     inner: Vec<(PathBuf, RenderedFileReport)>,
     fails: bool,
-    /// The file, if it was found and is no ensemble, so that nothing was checked.
+    /// File that was found but is no ensemble, so that nothing was checked.
     non_ensemble_file: Option<PathBuf>,
-    /// Whether it is a configuration.
+    /// Set for a configuration.
     is_config: bool,
-    /// How many findings a configuration has removed.
+    /// Number of findings that a configuration disabled.
     disabled_findings: usize,
-    /// The errors because of which the configuration around the input cannot be read, or the input not be written.
+    /// Errors in reading the configuration of the input, or in writing the input.
     faults: Vec<CliError>,
-    /// How many fixes were applied.
+    /// Number of applied fixes.
     fix_count: usize,
-    /// The fixed text, if it is not written to a file: the text itself, or the differences.
+    /// Fixed text that is not written to a file: the text itself, or the differences.
     fixed_text: Option<String>,
 }
 
-/// The report about one file.
+/// Report about one file.
 #[derive(Default)]
 struct RenderedFileReport {
-    /// Its text in the form of the report.
+    /// Text in the format of the report.
     text: String,
     counts: FindingCounts,
     fails: bool,
@@ -181,7 +181,7 @@ impl RenderedFileReport {
         }
     }
 
-    /// Of an ensemble that another one names.
+    /// Creates the report about a nested ensemble, with its file.
     fn for_nested(inner: &NestedEnsembleCheck, ways: &ValidateOptions<'_>) -> (PathBuf, Self) {
         let policy = ways.settings.policy_for(Path::new(&inner.name));
         let (findings, _off) = policy.apply_levels(inner.findings.clone());
@@ -189,17 +189,18 @@ impl RenderedFileReport {
     }
 }
 
-/// The numbers of findings by severity.
+/// Numbers of findings by severity, and numbers of fixes.
 #[derive(Default, Clone, Copy)]
 struct FindingCounts {
     errors: usize,
     warnings: usize,
     hints: usize,
-    /// Those with a safe fix, and those with another one.
+    /// Number of findings with a safe fix. The next field counts the findings with an unsafe fix.
     safe_fixes: usize,
     unsafe_fixes: usize,
 }
 
+/// Checks an input, applies or shows its fixes, and renders its report. Reuses the context of `folder` if the input is there.
 fn check_and_fix_input<'s>(
     input: &ValidateInput,
     folder: &mut Option<EnsembleFolder<'s>>,
@@ -306,7 +307,7 @@ fn check_config_file_input(input: &ValidateInput, ways: &ValidateOptions<'_>) ->
     checked
 }
 
-/// Returns the finding that a file cannot be read.
+/// Creates the finding that a file cannot be read. Returns `None` for other errors.
 fn unreadable_file_finding(fault: &CliError) -> Option<Diagnostic> {
     let (name, reason) = split_unreadable_error(fault)?;
     Some(Diagnostic {
@@ -335,7 +336,7 @@ impl InputCheckResult {
         self.fails |= self.part.fails;
     }
 
-    /// Writes or shows the fixed text; whether it is the text of the input from now on.
+    /// Writes the fixed text to its file, or stores the text or the difference. Returns `false` if the file cannot be written.
     fn write_or_store_fixed_text(
         &mut self,
         input: &ValidateInput,
@@ -362,7 +363,7 @@ impl InputCheckResult {
     }
 }
 
-/// The report so far.
+/// Printer of the report, with the totals so far.
 struct ReportPrinter<'f> {
     form: &'f dyn FindingsReportFormat,
     spelling: EscapeStyle,
@@ -374,18 +375,18 @@ struct ReportPrinter<'f> {
     non_ensemble_files: Vec<PathBuf>,
     configs: usize,
     disabled_findings: usize,
-    /// Errors that were printed. Each is printed once, although several threads may report it.
+    /// Errors that were printed. Each error is printed once, although several threads can report it.
     faults: Vec<String>,
-    /// How many fixes were applied, and in how many files.
+    /// Number of applied fixes. The next field is the number of changed files.
     fix_count: usize,
     fixed_files: usize,
     is_shown: bool,
-    /// Whether fixes are neither applied nor shown.
+    /// Set if fixes are neither applied nor shown.
     is_report: bool,
-    /// Whether the output is a fixed text, and the report goes to standard error.
+    /// Set if the output is a fixed text, so that the report is printed to standard error.
     is_text: bool,
     inputs: &'f [ValidateInput],
-    /// The files that have a report or will have one, absolute; `None` until it matters.
+    /// Absolute paths of files that have a report or are inputs; `None` until they are needed.
     reported_files: Option<HashSet<PathBuf>>,
 }
 
@@ -417,7 +418,7 @@ impl<'f> ReportPrinter<'f> {
         printer
     }
 
-    /// Prints a part of the report.
+    /// Prints a part of the report, except if the command shows differences.
     fn print_part(&self, text: &str) {
         match (self.is_shown, self.is_text) {
             (true, _) => {}
@@ -426,7 +427,7 @@ impl<'f> ReportPrinter<'f> {
         }
     }
 
-    /// A fault is shown once. One that consists of findings about a file is a part of the report.
+    /// Prints the error, unless it was printed before. An error about the content of a file becomes a part of the report.
     fn report_error_once(&mut self, fault: CliError) {
         let text = fault.render_for_terminal(self.surroundings.colors_on_stderr());
         if self.faults.contains(&text) {
@@ -481,7 +482,7 @@ impl<'f> ReportPrinter<'f> {
         }
     }
 
-    /// Returns whether the file is no input and has no report yet.
+    /// Marks the file as reported. Returns whether the file is no input and had no report before.
     fn mark_as_reported(&mut self, file: PathBuf) -> bool {
         let reported_files = self.reported_files.get_or_insert_with(|| {
             let folder = &self.surroundings.project.folder;
@@ -491,7 +492,7 @@ impl<'f> ReportPrinter<'f> {
         reported_files.insert(file)
     }
 
-    /// Adds the report about a file.
+    /// Adds the report about a file to the totals, and prints the text or stores the text until the totals are known.
     fn print_and_count_file_report(&mut self, part: &RenderedFileReport, fails: bool) {
         self.totals.files += 1;
         self.totals.failed += usize::from(fails);
@@ -512,13 +513,14 @@ impl<'f> ReportPrinter<'f> {
         }
     }
 
-    /// Completes the report, and returns whether any input has failed.
+    /// Prints the end of the report. Returns whether any input has failed.
     fn finish_and_check_failed(&mut self) -> bool {
         let end = self.form.render_footer(&self.totals, &self.held_text);
         self.print_part(&end);
         self.totals.failed > 0
     }
 
+    /// Renders the line with the numbers of findings, fixes and files. `passed_over` counts the YAML files without an ensemble.
     fn render_totals_line(&self, passed_over: usize, excluded: usize) -> String {
         let words = |number: usize, noun: &str| format_count(number as u64, noun);
         let excluded = match excluded {
@@ -605,7 +607,7 @@ fn build_report_format<'f>(
     }
 }
 
-/// Returns all codes, for reports that list them.
+/// Returns the rules of all codes, for reports that list them.
 fn sarif_rules() -> Vec<SarifRule> {
     let rule = |(code, title): &(FindingCode, &'static str)| SarifRule {
         code: *code,

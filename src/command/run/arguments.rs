@@ -1,4 +1,4 @@
-//! The options that commands share which run a conversation.
+//! Options that the commands share which run a conversation.
 
 use crate::command::setup::completions;
 use clap::{ArgAction, Args, ValueEnum};
@@ -84,7 +84,7 @@ pub(crate) struct RunExecutionArgs {
 }
 
 impl RunExecutionArgs {
-    /// Returns which part of a journal a power failure can lose.
+    /// Returns the durability of the journal that the option selects.
     pub(crate) fn journal_durability(&self) -> Durability {
         self.durability.to_durability()
     }
@@ -115,7 +115,7 @@ pub(crate) enum DurabilityChoice {
 }
 
 impl DurabilityChoice {
-    /// Returns which part of a journal a power failure can lose.
+    /// Converts the option value to the durability of a journal.
     pub(crate) fn to_durability(self) -> Durability {
         match self {
             Self::None => Durability::None,

@@ -1,6 +1,6 @@
-//! `ensemble chat`: every line is a user message. The first message starts the conversation, the others continue it.
+//! `ensemble chat`: every line is a user message. The first message starts the conversation, and the others continue it.
 //!
-//! At a terminal it shows a prompt; otherwise it reads messages from standard input to the end. A chat is a run like
+//! At a terminal the command shows a prompt. Otherwise the command reads messages from standard input to the end. A chat is a run like
 //! any other, with a journal.
 
 use std::pin::Pin;
@@ -57,21 +57,22 @@ pub(crate) struct ChatArgs {
     pub driving: RunExecutionArgs,
 }
 
-/// The line that starts and ends a message of several lines.
+/// Quotes that start and end a message of several lines.
 const MULTILINE_QUOTES: &str = "\"\"\"";
 
-/// The prompt of a message.
+/// Request for the first line of a message.
 const MESSAGE_REQUEST: LineRequest = LineRequest {
     text: "> ",
     is_remembered: true,
 };
 
-/// The prompt of another line of the same message.
+/// Request for another line of the same message.
 const CONTINUATION_REQUEST: LineRequest = LineRequest {
     text: "… ",
     is_remembered: true,
 };
 
+/// Text of the chat command `/help`.
 const CHAT_HELP: &str = "\
 Each line is a message. For a message of several lines, write \"\"\" before and after them.
   /help   show this help
@@ -80,7 +81,7 @@ Arrow keys edit the message and recall earlier ones. Ctrl-C clears the message.
 While an agent answers, Ctrl-C stops the answer; your message stays, and the next one continues the chat.
 ";
 
-/// `ensemble chat`.
+/// Executes `ensemble chat`: starts or continues a run with the messages that the user types. Returns the exit code.
 pub(crate) fn run_chat(args: &ChatArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let is_continued = args.run.is_some() || args.last;
     if args.ensemble.is_none() && !is_continued {
@@ -112,7 +113,7 @@ pub(crate) fn run_chat(args: &ChatArgs, surroundings: &CliEnvironment) -> Result
     })
 }
 
-/// Prepares a new conversation.
+/// Prepares the run of a new chat, and prints the findings about the ensemble.
 fn prepare_new_chat(
     args: &ChatArgs,
     runs: &Runs,
@@ -126,7 +127,7 @@ fn prepare_new_chat(
     Ok(runs.prepare_run_from_prepared(prepared, options)?)
 }
 
-/// Prepares to continue a conversation that has ended.
+/// Leases the recorded run and prepares its continuation. Without `run`, continues the latest run.
 async fn prepare_continued_chat(
     run: Option<&str>,
     runs: &Runs,
@@ -141,7 +142,7 @@ async fn prepare_continued_chat(
     Ok(leased_run.prepare_continuation("", RunContext::default(), options)?)
 }
 
-/// The source of messages: a person at the terminal, or a file or program at standard input.
+/// Source of chat messages: a user at the terminal, or a file or program at standard input.
 struct ChatInput {
     lines: InputLines,
     is_prompted: bool,
@@ -149,6 +150,7 @@ struct ChatInput {
 }
 
 impl ChatInput {
+    /// Creates the source. Prompts are shown if a user types the lines.
     fn new(surroundings: &CliEnvironment) -> Self {
         let lines = InputLines::new(surroundings.streams);
         Self {
@@ -158,6 +160,7 @@ impl ChatInput {
         }
     }
 
+    /// Prints the name of the ensemble and a hint about the chat commands, if prompts are shown. `simulated` lists the simulated agents.
     fn print_greeting(&self, prepared: &PreparedEnsemble, simulated: &[Arc<str>]) {
         if !self.is_prompted {
             return;
@@ -175,7 +178,7 @@ impl ChatInput {
         self.surroundings.print_err(&text);
     }
 
-    /// Returns the next message; `None` at the end of the input.
+    /// Waits for the next message and returns it. Returns `None` at the end of the input. Executes chat commands such as `/help`.
     async fn read_message(&self) -> Option<Arc<str>> {
         loop {
             if self.is_prompted {
@@ -198,7 +201,7 @@ impl ChatInput {
         }
     }
 
-    /// Returns the lines up to the closing quotes.
+    /// Reads lines up to the closing quotes or the end of the input, and returns the message. `begins` is the text after the opening quotes.
     async fn read_quoted(&self, begins: &str) -> String {
         if let Some(all) = begins.strip_suffix(MULTILINE_QUOTES) {
             return all.to_owned();

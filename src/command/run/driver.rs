@@ -1,4 +1,4 @@
-//! Executes a run from the command line: signals cancel it, messages continue it, and its end decides the exit code.
+//! Execution of a run by a command: signals cancel the run, messages continue it, and its outcome decides the exit code.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -17,21 +17,21 @@ use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::story::quote_for_shell;
 use ensemble_runs::{PreparedEnsemble, ReadyRun, UnusedAnswer};
 
-/// The source of further user messages after the conversation has ended.
+/// Source of further user messages for a run whose conversation has ended.
 pub(crate) trait UserMessageSource {
-    /// Returns the next message; `None` if there are no more messages.
+    /// Waits for the next message. Returns `None` if there are no more messages. `ended` is the end of the conversation so far.
     fn next_message<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>>;
 
-    /// Called when there are no more messages.
+    /// Reacts to the end of the messages, for example with a note how to continue the run.
     fn on_messages_finished(&self, _run_id: &str) {}
 
-    /// Returns the messages that were not said, because the conversation did not end well.
+    /// Returns the messages that were not added to the run.
     fn unsent_messages(&self) -> Vec<Arc<str>> {
         Vec::new()
     }
 }
 
-/// Messages from the command line. After a conversation that ended with an error, the rest is dropped.
+/// Messages from the command line. The run gets the next message only if the conversation succeeded.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLineMessages(VecDeque<Arc<str>>);
 
@@ -52,7 +52,7 @@ impl UserMessageSource for CommandLineMessages {
     }
 }
 
-/// The way in which the end of a run is reported.
+/// Reporter of the end of a run: prints the result and chooses the exit code.
 pub(crate) struct RunEndReporter<'a> {
     /// Whether a limit that ends the conversation makes the exit code an error.
     pub(crate) fail_on_limit: bool,
@@ -65,6 +65,7 @@ pub(crate) struct RunEndReporter<'a> {
 }
 
 impl<'a> RunEndReporter<'a> {
+    /// Creates a reporter from the options of the command. Unused answers are warnings.
     pub(crate) fn new(
         driving: &RunExecutionArgs,
         showing: &'a RunOutputArgs,
@@ -78,7 +79,7 @@ impl<'a> RunEndReporter<'a> {
         }
     }
 
-    /// With an error for an answer to a question that has another answer, instead of a warning.
+    /// Turns warnings about answers to decided questions into errors.
     pub(crate) fn with_unused_answers_refused(self) -> Self {
         Self {
             refuses_unused_answers: true,
@@ -87,7 +88,8 @@ impl<'a> RunEndReporter<'a> {
     }
 }
 
-/// Starts the run, executes it to its end, prints the result, and returns the exit code.
+/// Starts the run, drives it to its end with all messages, prints the result, and returns the exit code.
+/// The first signal cancels the run.
 pub(crate) async fn drive_run_to_end(
     ready: ReadyRun,
     mut messages: impl UserMessageSource,
@@ -127,8 +129,8 @@ pub(crate) async fn drive_run_to_end(
     Ok(ending.print_unused_answers(&unused, code))
 }
 
-/// Waits for the end of the conversation; a signal cancels it. `None`: the run stopped with an error, which its end
-/// contains.
+/// Waits for the end of the conversation. A signal cancels the run, and SIGTERM sets `is_terminated`.
+/// Returns `None` if the run stopped with an error.
 async fn wait_for_end_or_cancel(
     run: &ensemble_runs::RunHandle,
     signals: &mut signals::SignalReceiver,
@@ -145,16 +147,16 @@ async fn wait_for_end_or_cancel(
     }
 }
 
-/// The messages about answers that no question has taken.
+/// Messages about answers that no question used.
 #[derive(Debug, Default)]
 struct UnusedAnswerMessages {
     warnings: Vec<String>,
-    /// Those about questions that were decided before.
+    /// Messages about answers to questions that were decided before.
     errors: Vec<String>,
 }
 
 impl RunEndReporter<'_> {
-    /// Says which messages of `--then` the conversation has not heard.
+    /// Prints each message of `--then` that the run did not get.
     fn print_unsent_messages(&self, unsaid: &[Arc<str>]) {
         for text in unsaid {
             let text = quote_for_shell(text);
@@ -164,7 +166,7 @@ impl RunEndReporter<'_> {
         }
     }
 
-    /// Describes the answers that no question has taken.
+    /// Describes the unused answers as warnings and errors.
     fn describe_unused_answers(&self, unused: Vec<UnusedAnswer>) -> UnusedAnswerMessages {
         let mut messages = UnusedAnswerMessages::default();
         for answer in unused {
@@ -180,7 +182,7 @@ impl RunEndReporter<'_> {
         messages
     }
 
-    /// Prints the answers that no question has taken, and returns the exit code of the command.
+    /// Prints the unused answers. Returns `code`, or the code of a usage error if a successful run has an unused answer that is an error.
     fn print_unused_answers(&self, unused: &UnusedAnswerMessages, code: u8) -> u8 {
         for warning in &unused.warnings {
             self.surroundings.print_err(&format!("warning: {warning}\n"));
@@ -195,7 +197,7 @@ impl RunEndReporter<'_> {
     }
 
     /// Prints the result of a run that has ended, and returns the exit code.
-    /// `more_warnings` are added to those of the run in the JSON document.
+    /// The JSON document contains `more_warnings` in addition to the warnings of the run.
     pub(crate) fn print_result(
         &self,
         state: &ConversationState,
@@ -226,8 +228,8 @@ impl RunEndReporter<'_> {
     }
 }
 
-/// Returns the note that the limit which ended the run is a default, and the key that sets it; `None` if the file sets
-/// it.
+/// Renders the note that the limit which ended the run is a default, with the key that sets the limit.
+/// Returns `None` if no limit ended the run, or if the file sets the limit.
 fn default_limit_note(reason: CompletionReason, prepared: &PreparedEnsemble) -> Option<String> {
     let limits = &prepared.plan.ensemble().limits;
     let (key, value) = match reason {
@@ -240,7 +242,7 @@ fn default_limit_note(reason: CompletionReason, prepared: &PreparedEnsemble) -> 
     (!is_set).then(|| format!("  {value} is the default limit; to change it, set `{key}` in `conversation_limits`\n"))
 }
 
-/// Prints the diagnostic of a condition that could not be evaluated, with its position in the file.
+/// Prints the diagnostic of the condition that could not be evaluated, with its position in the file. Prints nothing for other outcomes.
 pub(crate) fn print_condition_error(ended: &RunEnded, prepared: &PreparedEnsemble, surroundings: &CliEnvironment) {
     if ended.completion_reason != CompletionReason::ConditionFailed {
         return;
@@ -254,7 +256,7 @@ pub(crate) fn print_condition_error(ended: &RunEnded, prepared: &PreparedEnsembl
     ));
 }
 
-/// Prints the findings about the ensemble.
+/// Prints the warnings about the ensemble, unless the output is quiet.
 pub(crate) fn print_warnings(prepared: &PreparedEnsemble, args: &RunOutputArgs, surroundings: &CliEnvironment) {
     let warnings: Vec<_> = prepared
         .warnings
@@ -270,7 +272,7 @@ pub(crate) fn print_warnings(prepared: &PreparedEnsemble, args: &RunOutputArgs, 
     }
 }
 
-/// Prints a warning that an incomplete record was dropped from the journal of this run.
+/// Prints a warning that an incomplete record was dropped from the journal in this folder.
 pub(crate) fn print_incomplete_record_warning(folder: Option<&Path>, surroundings: &CliEnvironment) {
     let journal = folder.map_or_else(|| "journal.jsonl".into(), |folder| folder.join("journal.jsonl"));
     surroundings.print_err(&format!(

@@ -1,4 +1,4 @@
-//! `run --on` and `resume --on`: runs on a durable execution engine, shown as runs of this process are.
+//! `run --on` and `resume --on`: shows runs on a durable execution engine like runs of this process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,12 +37,12 @@ use ensemble_runs::{
     PreparedAnswers, PreparedEnsemble, RunError, RunHost, RunOptions, Runs, check_and_resolve_answers,
 };
 
-/// The pause before the engine is asked for more records.
+/// Pause before the command asks the engine for more records.
 const FETCH_PAUSE: Duration = Duration::from_millis(50);
-/// The time without a record after which the command asks whether the engine has paused the run.
+/// Time without a record after which the command asks whether the engine has paused the run.
 const PAUSE_CHECK_DELAY: Duration = Duration::from_secs(10);
 
-/// `ensemble run --on`.
+/// Executes `ensemble run --on`: starts a run on the engine and shows the run, unless `--detach` is set. Returns the exit code.
 pub(crate) fn run_on_engine(
     url: &str,
     args: &RunArgs,
@@ -100,7 +100,7 @@ pub(crate) fn run_on_engine(
     })
 }
 
-/// `ensemble resume --on`.
+/// Executes `ensemble resume --on`: shows the run from its start, and answers its questions. Returns the exit code.
 pub(crate) fn resume_on_engine(
     url: &str,
     args: &ResumeArgs,
@@ -158,7 +158,7 @@ pub(crate) fn resume_on_engine(
     })
 }
 
-/// Returns the ensemble of a run on the engine.
+/// Prepares the ensemble that the start request of a run contains.
 fn prepare_ensemble_of_run(start: &RunStartRequest) -> Result<Arc<PreparedEnsemble>, CliError> {
     let root = std::path::PathBuf::from(&start.started.project_root);
     let file = root.join(&start.file);
@@ -167,7 +167,7 @@ fn prepare_ensemble_of_run(start: &RunStartRequest) -> Result<Arc<PreparedEnsemb
     Ok(Arc::new(prepare_text(source, file, folder, root)?))
 }
 
-/// Checks that answers for later questions name agents of the ensemble, or of an ensemble inside it.
+/// Checks that answers for later questions name agents of the ensemble or of its nested ensembles.
 fn check_declared_answers(
     options: &RunOptions,
     prepared: &Arc<PreparedEnsemble>,
@@ -204,7 +204,7 @@ fn check_declared_answers(
     }
 }
 
-/// Lets the engine continue the calls of the run that it has paused.
+/// Resumes the calls of the run that the engine has paused, and prints a note about them.
 async fn resume_paused(
     admin: Option<&str>,
     url: &str,
@@ -219,7 +219,7 @@ async fn resume_paused(
     Ok(())
 }
 
-/// Checks the answers of the command against the requests of the run, before the first is used.
+/// Checks the answers of the command against the pending requests of the run, and replaces their names by addresses.
 fn check_answers_before_use(
     options: &mut RunOptions,
     prepared: &PreparedEnsemble,
@@ -253,7 +253,7 @@ fn check_answers_before_use(
     }
 }
 
-/// Returns the outcome of a run that could be resumed if it were recorded on this machine.
+/// Returns the outcome of a run that ended but can be resumed after it was copied to this machine.
 fn resumable_end(records: &[Record]) -> Option<CompletionReason> {
     match &records.last()?.event {
         Event::RunEnded(ended) => Some(ended.completion_reason).filter(|reason| reason.is_resumable()),
@@ -261,7 +261,7 @@ fn resumable_end(records: &[Record]) -> Option<CompletionReason> {
     }
 }
 
-/// Returns an id for a new run.
+/// Generates the id of a new run from the time and a random number.
 fn new_run_id(host: &RunHost) -> RunId {
     #[expect(
         clippy::cast_possible_truncation,
@@ -272,33 +272,33 @@ fn new_run_id(host: &RunHost) -> RunId {
     RunId::from_time_and_number(Utc::now(), number)
 }
 
-/// Records of a run, or a signal that arrived before them.
+/// Records of a run from the engine, or a signal that arrived before them.
 enum RecordsOrSignal {
     Records(Box<RecordsReply>),
     Signal(RunCanceller),
 }
 
-/// A run on the engine that is shown here.
+/// Run on the engine that the command shows.
 struct FollowedEngineRun<'a> {
     remote: EngineClient,
     id: RunId,
     state: ConversationState,
     reporter: Box<dyn Reporter + Send>,
     operator: Arc<dyn Operator>,
-    /// Answers that were given with the command.
+    /// Answers of the options of the command.
     answers: AnswerQueue,
-    /// Tools that may be called, and tools that may not, of which nobody is asked here.
+    /// Tools that may be called without a question. The next field lists the tools that may not be called.
     allowed_tools: Vec<String>,
     denied_tools: Vec<String>,
-    /// The run was cut short after so many records, and goes on soon: until then its end is none.
+    /// Number of the last record before the run is resumed. Until then, the end of the run is ignored.
     resumes_after: Option<u64>,
-    /// Who cancelled the run before it went on.
+    /// Author of a cancellation that arrived before the run was resumed.
     cancelled_by: Option<String>,
     surroundings: &'a CliEnvironment,
 }
 
 impl FollowedEngineRun<'_> {
-    /// Shows the run as [`Self::show_until_end`] does. After an error, prints how to follow the run again.
+    /// Shows the run until it ends or waits. After an error of the engine, prints the command that follows the run again.
     async fn show_with_follow_hint(
         self,
         prepared: &PreparedEnsemble,
@@ -315,7 +315,7 @@ impl FollowedEngineRun<'_> {
         shown
     }
 
-    /// Returns the records from this one on. Prints a note if the engine or the workers do not answer.
+    /// Fetches the records from `next` on, or returns an earlier signal. Prints a note if the engine or the workers do not answer.
     async fn fetch_records_or_signal(
         &self,
         next: u64,
@@ -336,7 +336,7 @@ impl FollowedEngineRun<'_> {
         }
     }
 
-    /// Prints a note if the engine has paused the run, and returns whether it has.
+    /// Prints a note if the engine has paused the run. Returns whether the run is paused.
     async fn print_note_if_paused(&self) -> bool {
         let (id, url) = (&self.id, self.remote.url());
         let Ok((_, paused)) = list_paused_calls(None, url).await else {
@@ -351,7 +351,7 @@ impl FollowedEngineRun<'_> {
         is_paused
     }
 
-    /// Shows the run until it is over, or waits for an answer that nobody here gives. A signal cancels the run.
+    /// Shows the run until it ends, or waits for an answer without a source in this process. A signal cancels the run. Returns the exit code.
     async fn show_until_end_or_wait(
         mut self,
         prepared: &PreparedEnsemble,
@@ -415,6 +415,7 @@ impl FollowedEngineRun<'_> {
         }
     }
 
+    /// Cancels the run on behalf of `by`. Records the cancellation for later if the run is about to be resumed.
     async fn cancel_now_or_after_resume(&mut self, by: &str) -> Result<(), CliError> {
         if self.resumes_after.is_some() {
             self.cancelled_by = Some(by.to_owned());
@@ -424,7 +425,7 @@ impl FollowedEngineRun<'_> {
         Ok(impatient.cancel_run(self.id.as_str(), by).await?)
     }
 
-    /// Returns the answer that was given with the command, or that somebody gives here.
+    /// Takes the answer from the options of the command, or asks the operator. Returns `None` if the operator does not answer.
     async fn answer_text(&self, request: PendingRequest) -> Option<(Value, AnswerAuthor)> {
         if let Some(answer) = self.answers.take_answer(&request.address, request.execution) {
             return Some(answer);
@@ -442,7 +443,8 @@ impl FollowedEngineRun<'_> {
         }
     }
 
-    /// Returns whether a tool may be called: what was said with the command, or what somebody decides here.
+    /// Decides from the options of the command whether a tool may be called, or asks the operator.
+    /// Returns `None` if the operator does not decide.
     async fn decide_or_ask_permission(
         &self,
         request: PendingRequest,
@@ -472,8 +474,8 @@ impl FollowedEngineRun<'_> {
         }
     }
 
-    /// Answers the first request for which there is an answer here. Only the first request of each execution is asked. Returns
-    /// `false` if nobody here can answer any.
+    /// Sends the answer to one pending request and waits a moment. Considers the first request of each execution.
+    /// Returns `false` if no request can be answered here.
     async fn answer_one_pending_request(&mut self) -> Result<bool, CliError> {
         let slots = self.state.open_turn().into_iter().flat_map(|turn| &turn.slots);
         let open = slots.filter_map(|slot| match &slot.progress {

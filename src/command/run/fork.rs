@@ -68,7 +68,7 @@ pub(crate) struct RerunArgs {
     pub driving: RunExecutionArgs,
 }
 
-/// `ensemble fork`.
+/// Executes `ensemble fork`: starts a run with the first turns of another run, and drives it to its end. Returns the exit code.
 pub(crate) fn fork_run(args: &ForkArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let showing = build_display(&args.showing, surroundings).with_limit_refusal(&args.driving);
     let runs = surroundings.runs_with_operator(&showing.operator);
@@ -86,7 +86,7 @@ pub(crate) fn fork_run(args: &ForkArgs, surroundings: &CliEnvironment) -> Result
     })
 }
 
-/// `ensemble rerun`.
+/// Executes `ensemble rerun`: repeats an execution in a new run, and drives the run to its end. Returns the exit code.
 pub(crate) fn rerun_execution(args: &RerunArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let RerunTarget { agent, part, turn } = parse_target(&args.from)?;
     let showing = build_display(&args.showing, surroundings).with_limit_refusal(&args.driving);
@@ -104,14 +104,14 @@ pub(crate) fn rerun_execution(args: &RerunArgs, surroundings: &CliEnvironment) -
     })
 }
 
-/// An execution, or a part of it.
+/// Execution, or a part of an execution, that `ensemble rerun` repeats.
 struct RerunTarget<'a> {
     agent: &'a str,
     part: Option<&'a str>,
     turn: u32,
 }
 
-/// Parses `agent@turn` or `agent[key]@turn`. A key may contain any character.
+/// Parses `AGENT@TURN` or `AGENT[KEY]@TURN`. A key may contain any character.
 fn parse_target(given: &str) -> Result<RerunTarget<'_>, CliError> {
     let parsed = given.rsplit_once('@').and_then(|(executed, turn)| {
         let turn = turn.parse().ok().filter(|turn| *turn > 0)?;
@@ -124,7 +124,7 @@ fn parse_target(given: &str) -> Result<RerunTarget<'_>, CliError> {
     parsed.ok_or_else(|| CliError::usage_error(format!("--from takes AGENT@TURN or AGENT[KEY]@TURN, not `{given}`")))
 }
 
-/// Prints the changes since the other run, why agents are executed again, and which changed agents ran before the fork.
+/// Prints the changes since the other run, the reasons why agents run again, and the changed agents that ran before the fork.
 pub(crate) fn print_changes(fork: &ForkChanges, showing: &RunOutputArgs, surroundings: &CliEnvironment) {
     if showing.quiet {
         return;

@@ -1,4 +1,4 @@
-//! `ensemble replay`: decides every turn of a record again, with the recorded results, and shows the first difference.
+//! `ensemble replay`: repeats every decision of a record with the recorded results, and shows the first difference.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ pub(crate) struct ReplayArgs {
     pub showing: RunOutputArgs,
 }
 
-/// `ensemble replay`.
+/// Executes `ensemble replay` for a run, a journal, a saved result or a batch. Returns the exit code.
 pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if let Some(batch) = args
         .record
@@ -103,7 +103,10 @@ pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) ->
     })
 }
 
-/// Replays the runs of all rows of a batch.
+/// Replays the runs of all rows of a batch, and prints the results. Returns the exit code.
+///
+/// # Errors
+/// The options are for one run.
 fn replay_all_rows(batch: &BatchSummary, args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if !args.live.is_empty() || args.showing.output == RunOutputFormat::Events {
         let message = format!(
@@ -126,7 +129,7 @@ fn replay_all_rows(batch: &BatchSummary, args: &ReplayArgs, surroundings: &CliEn
     ))
 }
 
-/// Returns a progress bar, on a terminal and for a long record.
+/// Creates a progress bar in bytes. Returns `None` for a short record, a quiet command, or without a terminal.
 fn progress_bar_for_long_record(
     record: &ReplaySource,
     args: &ReplayArgs,
@@ -152,6 +155,7 @@ fn progress_bar_for_long_record(
     })
 }
 
+/// Renders the result of the replay. With `quiet`, renders only a divergence.
 fn render_replay_result(replayed: &ReplayResult, quiet: bool) -> String {
     match &replayed.outcome {
         ReplayOutcome::Same | ReplayOutcome::CutShort { .. } if quiet => String::new(),
@@ -180,6 +184,7 @@ fn render_replay_result(replayed: &ReplayResult, quiet: bool) -> String {
     }
 }
 
+/// Converts the outcome of the replay and the state of the run to a JSON document.
 fn replay_to_json(outcome: &ReplayOutcome, state: &ConversationState) -> String {
     let mut document = serde_json::to_value(RunResult(state)).unwrap_or_default();
     if let (Value::Object(document), ReplayOutcome::Diverged(divergence)) = (&mut document, outcome) {

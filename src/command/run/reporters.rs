@@ -1,4 +1,4 @@
-//! The reporter, the listener and the operator of a run, as the command line selects them.
+//! Reporter, receiver of live output and operator of a run, from the options of a command.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use ensemble_reports::report::{
     self, ConsoleWriter, FailOnLimitReporter, HumanReporter, JsonEventPrinter, NoReporter, OutputVerbosity, Reporter,
 };
 
-/// The reporter, the receiver of live output and the operator of a run.
+/// Reporter, receiver of live output and operator of a run.
 pub(crate) struct RunDisplay {
-    /// The reporter.
+    /// Reporter of the events.
     pub(crate) reporter: Box<dyn Reporter + Send>,
-    /// The receiver of live output: it gets replies while they arrive.
+    /// Receiver of live output, which gets replies while they arrive.
     pub(crate) live_output: Option<Arc<dyn LiveOutputReceiver>>,
-    /// The printer of events, if they are printed.
+    /// Printer of events, if the command prints events.
     pub(crate) events: Option<JsonEventPrinter>,
-    /// The operator.
+    /// Operator that answers questions.
     pub(crate) operator: Arc<dyn Operator>,
 }
 
 impl RunDisplay {
-    /// With a reporter to which a success with exhausted agents is no success, if the arguments say so.
+    /// Makes the reporter treat a success with exhausted agents as a failure, if `--fail-on-limit` is set.
     #[must_use]
     pub(crate) fn with_limit_refusal(self, driving: &RunExecutionArgs) -> Self {
         match driving.fail_on_limit {
@@ -39,12 +39,12 @@ impl RunDisplay {
     }
 }
 
-/// Returns the reporter, the receiver of live output and the operator for these arguments.
+/// Builds the reporter, the receiver of live output and the operator from the output options.
 pub(crate) fn build_display(args: &RunOutputArgs, surroundings: &CliEnvironment) -> RunDisplay {
     build_engine_run_display(None, args, surroundings)
 }
 
-/// Likewise, for a run on the engine with this address.
+/// Builds the display of a run on the engine with this address, or of a local run if `url` is `None`.
 pub(crate) fn build_engine_run_display(
     url: Option<&str>,
     args: &RunOutputArgs,
@@ -55,7 +55,7 @@ pub(crate) fn build_engine_run_display(
     build_display_with_reporter(args, surroundings, &InputLines::new(surroundings.streams), human)
 }
 
-/// Returns the same, with another human reporter, and with lines of standard input that are shared with another reader.
+/// Builds a display with the human reporter of the function `human`, and with lines of standard input that another reader shares.
 pub(crate) fn build_display_with_reporter(
     args: &RunOutputArgs,
     surroundings: &CliEnvironment,
@@ -113,7 +113,7 @@ pub(crate) fn build_display_with_reporter(
     }
 }
 
-/// Returns the verbosity of the output.
+/// Returns the verbosity that the output options select.
 pub(crate) fn chosen_verbosity(args: &RunOutputArgs) -> OutputVerbosity {
     match (args.quiet, args.verbose) {
         (true, _) => OutputVerbosity::Quiet,

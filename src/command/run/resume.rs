@@ -49,7 +49,7 @@ pub(crate) struct ContinueArgs {
     pub driving: RunExecutionArgs,
 }
 
-/// `ensemble resume`.
+/// Executes `ensemble resume`: continues an interrupted or waiting run to its end. Returns the exit code.
 pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let showing =
         build_engine_run_display(args.on.as_deref(), &args.showing, surroundings).with_limit_refusal(&args.driving);
@@ -90,7 +90,7 @@ pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Re
     })
 }
 
-/// `ensemble continue`.
+/// Executes `ensemble continue`: adds a message to a run that has ended, and drives the run to its end. Returns the exit code.
 pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let showing = build_display(&args.showing, surroundings).with_limit_refusal(&args.driving);
     let runs = surroundings.runs_with_operator(&showing.operator);
@@ -131,8 +131,8 @@ pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -
     })
 }
 
-/// Prints notes if the file has other agents than the recorded copy, which the run uses, and if something behind the agents
-/// has changed.
+/// Prints a note if the ensemble file differs from the recorded copy, and a warning if scripts or other files of agents have changed.
+/// The note contains a command of `ensemble` with the name `command`.
 fn print_change_notes(recorded: &RecordedRun, command: &str, surroundings: &CliEnvironment) {
     if let Some((file, changes)) = recorded.compare_current_file(&surroundings.project) {
         let id = recorded.run.id();
@@ -149,7 +149,7 @@ fn print_change_notes(recorded: &RecordedRun, command: &str, surroundings: &CliE
     }
 }
 
-/// Reports a run that has already ended once more.
+/// Reports every record of a run that has already ended.
 fn report_all_records(recorded: &RecordedRun, reporter: &mut dyn Reporter) -> Result<(), RunError> {
     let mut state = ConversationState::new(recorded.prepared.plan.clone());
     for record in &recorded.journal.records {

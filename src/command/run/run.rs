@@ -18,7 +18,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::resolver::NextDecision;
 use ensemble_runs::{EnsembleRef, PreparedEnsemble, ReadyRun};
 
-/// `ensemble run`.
+/// Executes `ensemble run`: prepares the ensemble and drives a run to its end. Returns the exit code.
 pub(crate) fn run_ensemble(args: &RunArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let Some(ensemble) = args.ensemble.as_deref() else {
         return Err(no_ensemble_argument_error("run", surroundings));
@@ -60,7 +60,7 @@ pub(crate) fn run_ensemble(args: &RunArgs, surroundings: &CliEnvironment) -> Res
     block_on(drive_run_to_end(ready, messages, ending))
 }
 
-/// Prints the project root of the run, if it is not the caller's folder.
+/// Prints a note with the project root of the run, if the root is not the folder of the caller.
 fn print_other_project_root(prepared: &PreparedEnsemble, args: &RunOutputArgs, surroundings: &CliEnvironment) {
     let canonical = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let root = canonical(&prepared.root);
@@ -69,7 +69,7 @@ fn print_other_project_root(prepared: &PreparedEnsemble, args: &RunOutputArgs, s
     }
 }
 
-/// Prints which agents would run first, and why the others would not.
+/// Prints the agents that would run first, and the reasons why other agents would not run. Returns the exit code.
 fn print_first_decision(ready: &ReadyRun, args: &RunOutputArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let decision = ready.preview_first_decision()?;
     let text = match (&decision, args.output) {

@@ -1,4 +1,4 @@
-//! The options of a run on the command line: input, context, answers, models.
+//! Options of a run from the command line: input, context, answers, models.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use ensemble_project::project::read_source;
 use ensemble_project::review::load_trusted_mcp_config;
 use ensemble_runs::{ClientServers, ReplyCacheFolder, RunHost, RunOptions};
 
-/// Returns the options that every run has, with its reporter and its live output.
+/// Builds the options of a run, with its reporter and its receiver of live output. Starts the telemetry if the options ask for it.
 pub(crate) fn run_options(
     answering: &AnsweringArgs,
     driving: &RunExecutionArgs,
@@ -42,7 +42,7 @@ pub(crate) fn run_options(
     Ok(options)
 }
 
-/// Returns the options for answers and models.
+/// Builds the options of a run for answers, models, tools and the reply cache.
 pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<RunOptions, CliError> {
     Ok(RunOptions {
         answers: load_prepared_answers(args, surroundings)?,
@@ -58,7 +58,7 @@ pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironm
     })
 }
 
-/// Returns a text, or that of `@FILE` or of standard input (`-`) without a byte order mark.
+/// Returns the argument, or the text of the file in `@FILE`, or the text of standard input for `-`. Strips a byte order mark.
 pub(crate) fn read_text_argument(given: &str, surroundings: &CliEnvironment) -> Result<Arc<str>, CliError> {
     if given == "-" {
         return Ok(strip_byte_order_mark(&read_stdin()?).into());
@@ -72,7 +72,7 @@ pub(crate) fn read_text_argument(given: &str, surroundings: &CliEnvironment) -> 
     }
 }
 
-/// Returns the inputs, or the context before the first turn: `--context`, then every `--set`.
+/// Adds the values of the `--context` file and then of every `--set` to the inputs or the context.
 pub(crate) fn with_context_and_set_values(
     mut options: RunOptions,
     file: Option<&Path>,
@@ -88,7 +88,7 @@ pub(crate) fn with_context_and_set_values(
     with_set_values(options, set)
 }
 
-/// Returns the values of all `--set` options.
+/// Adds the values of all `--set` options to the inputs or the context.
 pub(crate) fn with_set_values(mut options: RunOptions, given: &[String]) -> Result<RunOptions, CliError> {
     for set in given {
         let (key, value) = split_at_equals(set, "--set", "KEY=VALUE")?;
@@ -97,7 +97,7 @@ pub(crate) fn with_set_values(mut options: RunOptions, given: &[String]) -> Resu
     Ok(options)
 }
 
-/// Returns the values of all `--stub` and `--respond` options.
+/// Adds the stubs of `--stub` and the responders of `--respond`. Reads the text of a stub from a file for `AGENT=@FILE`.
 pub(crate) fn with_stubs_and_responders(
     mut options: RunOptions,
     stubs: &[String],
@@ -119,7 +119,7 @@ pub(crate) fn with_stubs_and_responders(
     Ok(options)
 }
 
-/// Returns the servers of tools of `--mcp-config`.
+/// Loads the MCP servers of the file in `--mcp-config`. Returns no servers without a file.
 pub(crate) fn load_mcp_servers(file: Option<&Path>, surroundings: &CliEnvironment) -> Result<ClientServers, CliError> {
     let Some(file) = file else {
         return Ok(ClientServers::default());
@@ -135,7 +135,7 @@ pub(crate) fn load_mcp_servers(file: Option<&Path>, surroundings: &CliEnvironmen
     })
 }
 
-/// Returns the answers of `--answers`, `--answer` and `--always-answer`.
+/// Loads the answers of `--answers`, `--answer` and `--always-answer`.
 fn load_prepared_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<PreparedAnswers, CliError> {
     let mut answers = PreparedAnswers::default();
     answers.set_answering_user(surroundings.user.as_deref());
@@ -160,7 +160,7 @@ fn load_prepared_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) ->
     Ok(answers)
 }
 
-/// Returns the address and the text of an answer.
+/// Splits `ADDRESS=TEXT` into the address and the text. `option` names the option for the error.
 fn split_answer<'a>(given: &'a str, option: &str) -> Result<(&'a str, &'a str), CliError> {
     match RequestAddress::split_address_assignment(given) {
         Some((address, text)) if !address.is_empty() => Ok((address, text)),
@@ -170,6 +170,7 @@ fn split_answer<'a>(given: &'a str, option: &str) -> Result<(&'a str, &'a str), 
     }
 }
 
+/// Splits the text of an option at the first `=`. `option` and `shape` describe the option in the error.
 fn split_at_equals<'a>(text: &'a str, option: &str, shape: &str) -> Result<(&'a str, &'a str), CliError> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key, value)),

@@ -1,4 +1,4 @@
-//! Batches among recorded runs: lists, replays, differences and estimates of all their rows.
+//! Recorded batches: lists, replays, differences and estimates of all their rows.
 
 use std::path::{Component, Path};
 
@@ -17,10 +17,10 @@ use ensemble_runs::replay::{ReplayOptions, ReplayOutcome};
 use ensemble_runs::store::files::BatchFiles;
 use ensemble_runs::{EnsembleRef, Runs};
 
-/// The number of rows that a report of differences names.
+/// Maximum number of rows that a report of differences names.
 const MAX_NAMED_ROWS: usize = 20;
 
-/// Returns all batches of the project, the latest last.
+/// Loads all batches of the project, sorted by their start.
 pub(super) fn load_batches(surroundings: &CliEnvironment) -> Result<Vec<BatchSummary>, CliError> {
     let project = &surroundings.project;
     let mut batches = batch::list_batches(&project.project_root(&project.folder))?;
@@ -28,7 +28,7 @@ pub(super) fn load_batches(surroundings: &CliEnvironment) -> Result<Vec<BatchSum
     Ok(batches)
 }
 
-/// Finds the batch of this name, or in this folder. Returns `None` if the name is not that of a batch.
+/// Finds the batch with this name, or the batch in the folder with this path. Returns `None` if there is no such batch.
 pub(crate) fn find_batch(given: &str, surroundings: &CliEnvironment) -> Result<Option<BatchSummary>, CliError> {
     let project = &surroundings.project;
     let root = project.project_root(&project.folder);
@@ -48,7 +48,10 @@ pub(crate) fn find_batch(given: &str, surroundings: &CliEnvironment) -> Result<O
     Ok(batch::find_batch(&root, &name)?)
 }
 
-/// Returns the batch of this name.
+/// Returns the batch with this name.
+///
+/// # Errors
+/// There is no such batch. The help text lists the batches.
 pub(crate) fn require_batch(name: &str, surroundings: &CliEnvironment) -> Result<BatchSummary, CliError> {
     find_batch(name, surroundings)?.ok_or_else(|| {
         let project = &surroundings.project;
@@ -61,7 +64,7 @@ pub(crate) fn require_batch(name: &str, surroundings: &CliEnvironment) -> Result
     })
 }
 
-/// Renders a line for each batch.
+/// Renders one line for each batch.
 pub(super) fn render_batches(batches: &[BatchSummary]) -> String {
     let widest = batches
         .iter()
@@ -84,6 +87,7 @@ pub(super) fn render_batches(batches: &[BatchSummary]) -> String {
     lines.collect()
 }
 
+/// Renders the number of rows by status, and the cost if known.
 fn describe_counts(batch: &BatchSummary) -> String {
     let mut text = format_rows(batch.counts.rows);
     if batch.counts.rows > 0 {
@@ -95,12 +99,13 @@ fn describe_counts(batch: &BatchSummary) -> String {
     text
 }
 
+/// Formats the time in the local time zone, up to the minutes.
 fn format_time(time: Option<DateTime<Utc>>) -> String {
     let known = time.map(|time| time.with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string());
     known.unwrap_or_else(|| "at an unknown time".to_owned())
 }
 
-/// `ensemble runs list --batch`: prints a line for each row.
+/// Prints a line for each row of the batch, or one JSON document (`ensemble runs list --batch`).
 pub(super) fn print_batch_rows(name: &str, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let batch = require_batch(name, surroundings)?;
     let rows = batch.rows_to_json();
@@ -128,17 +133,17 @@ pub(super) fn print_batch_rows(name: &str, as_json: bool, surroundings: &CliEnvi
     Ok(exit::SUCCESS)
 }
 
-/// The result of replaying the rows of a batch.
+/// Result of replaying the rows of a batch.
 #[derive(Debug, Default)]
 struct BatchReplayResult {
     same: usize,
-    /// Rows whose runs have no journal: they have not begun, or were deleted.
+    /// Number of rows whose runs have no journal, because the runs have not begun or were deleted.
     missing: usize,
-    /// The rows that differ or cannot be read, each with the reason.
+    /// Rows that differ or cannot be read, each with the reason.
     different: Vec<(usize, String)>,
 }
 
-/// `ensemble replay BATCH`: replays the runs of all rows.
+/// Replays the runs of all rows of the batch and prints the result (`ensemble replay BATCH`). Returns the exit code.
 pub(crate) async fn replay_batch(
     batch: &BatchSummary,
     ensemble: Option<&str>,
@@ -195,6 +200,7 @@ pub(crate) async fn replay_batch(
     })
 }
 
+/// Renders the numbers of equal, different and missing rows, and the first differences.
 fn render_batch_replay(batch: &BatchSummary, replayed: &BatchReplayResult) -> String {
     let mark = if replayed.different.is_empty() { "✓" } else { "✗" };
     let mut text = format!(
@@ -217,7 +223,7 @@ fn render_batch_replay(batch: &BatchSummary, replayed: &BatchReplayResult) -> St
     text
 }
 
-/// Adds the first lines, and the number of the others.
+/// Appends the first lines, and the number of the other lines.
 fn push_first_lines(text: &mut String, lines: Vec<String>) {
     for line in lines.iter().take(MAX_NAMED_ROWS) {
         text.push_str(&format!("  {line}\n"));
@@ -227,7 +233,7 @@ fn push_first_lines(text: &mut String, lines: Vec<String>) {
     }
 }
 
-/// A row of two batches.
+/// Row that two batches have in common, with its entries in both batches.
 struct RowOfTwoBatches<'a> {
     number: usize,
     before: Option<&'a BatchEntry>,
@@ -235,7 +241,7 @@ struct RowOfTwoBatches<'a> {
 }
 
 impl RowOfTwoBatches<'_> {
-    /// Returns what differs; `None` if nothing does.
+    /// Describes the different outcomes or results. Returns `None` if the row is the same in both batches.
     fn describe_difference(&self) -> Option<String> {
         let outcome =
             |entry: Option<&BatchEntry>| entry.map_or("not ended".to_owned(), |entry| entry.outcome.to_string());
@@ -258,6 +264,8 @@ impl RowOfTwoBatches<'_> {
     }
 }
 
+/// Finds the first key with different values in the two objects. Returns the key and both values.
+/// Returns `None` if a value is no object.
 fn find_first_different_key<'v>(before: &'v Value, after: &'v Value) -> Option<(&'v str, &'v Value, &'v Value)> {
     const NOTHING: &Value = &Value::Null;
     let (before, after) = (before.as_object()?, after.as_object()?);
@@ -272,6 +280,7 @@ fn find_first_different_key<'v>(before: &'v Value, after: &'v Value) -> Option<(
     .find(|(_, before, after)| before != after)
 }
 
+/// Formats the value as JSON, with at most 60 characters.
 fn shorten_value(value: &Value) -> String {
     const MOST: usize = 60;
     let text = value.to_string();
@@ -281,7 +290,7 @@ fn shorten_value(value: &Value) -> String {
     }
 }
 
-/// `ensemble runs diff BATCH BATCH`: compares the results of the rows with the same values.
+/// Compares the rows with the same inputs in both batches, and prints the differences (`ensemble runs diff BATCH BATCH`).
 pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool, surroundings: &CliEnvironment) -> u8 {
     let keys_of_b: std::collections::HashMap<&str, usize> = b.list_row_keys().zip(0..).collect();
     let keys_of_a: std::collections::HashSet<&str> = a.list_row_keys().collect();
@@ -339,7 +348,7 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
     if is_same { exit::SUCCESS } else { exit::DIFFERENT }
 }
 
-/// The figures of the rows that have ended.
+/// Totals of the rows of a batch that have ended: requests, tokens and cost.
 struct EndedRowTotals {
     rows: usize,
     requests: u64,
@@ -350,6 +359,7 @@ struct EndedRowTotals {
 }
 
 impl EndedRowTotals {
+    /// Sums up the rows that have ended, without waiting and interrupted rows.
     fn from_batch(batch: &BatchSummary) -> Self {
         let entries = batch.list_row_entries();
         let ended = || {
@@ -372,7 +382,7 @@ impl EndedRowTotals {
         }
     }
 
-    /// Returns the cost of this number of rows that cost as much on average.
+    /// Returns the expected cost of this number of rows, from the average cost of a row.
     fn expected_cost(&self, rows: usize) -> Option<Cost> {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let share = rows as f64 / self.rows.max(1) as f64;
@@ -380,7 +390,7 @@ impl EndedRowTotals {
     }
 }
 
-/// `ensemble estimate --from BATCH`: prints the figures of a row, and of all rows.
+/// Prints the expected usage of a row and of all rows, from the rows of the batch (`ensemble estimate --from BATCH`).
 pub(super) fn print_batch_estimate(
     ensemble: &str,
     batch: &BatchSummary,
@@ -422,6 +432,7 @@ pub(super) fn print_batch_estimate(
     Ok(exit::SUCCESS)
 }
 
+/// Renders the expected usage of a row and of all rows, with a note about the parts of the ensemble that changed.
 fn render_batch_estimate(ensemble: &str, batch: &BatchSummary, figures: &EndedRowTotals, changed: &[String]) -> String {
     let per_row = |sum: u64| sum.div_ceil(figures.rows as u64);
     let (one, all) = (figures.expected_cost(1), figures.expected_cost(batch.counts.rows));

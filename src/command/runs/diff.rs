@@ -28,7 +28,7 @@ pub(crate) struct RunsDiffArgs {
     pub output: DocumentFormat,
 }
 
-/// `ensemble runs diff`.
+/// Executes `ensemble runs diff`: prints the differences between two runs or two batches. Returns the exit code.
 pub(crate) async fn diff_runs(args: &RunsDiffArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if let Some(a) = find_batch(&args.a, surroundings)? {
         let b = args
@@ -64,6 +64,7 @@ pub(crate) async fn diff_runs(args: &RunsDiffArgs, surroundings: &CliEnvironment
 }
 
 impl OpenedRecord {
+    /// Returns the record as one side of a comparison.
     fn comparison_side(&self) -> ComparedRun<'_> {
         ComparedRun {
             story: &self.story,
@@ -71,6 +72,7 @@ impl OpenedRecord {
         }
     }
 
+    /// Returns the run with the name that the user gave.
     fn to_named_run<'a>(&'a self, given: &'a str) -> NamedRun<'a> {
         NamedRun {
             given_name: given,

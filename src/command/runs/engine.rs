@@ -1,4 +1,4 @@
-//! `ensemble runs list --on`, `runs show --on`, `runs cancel` and `runs fetch`.
+//! Runs on a durable execution engine: `ensemble runs list --on`, `runs show --on`, `runs cancel` and `runs fetch`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,18 +43,21 @@ pub(crate) struct RunsCancelArgs {
     pub admin: Option<String>,
 }
 
-/// The most runs that are listed.
+/// Maximum number of runs in the list.
 const MAX_LISTED_RUNS: usize = 100;
 
-/// The time within which a cancelled run ends, and the pause between two checks.
+/// Time within which a cancelled run must end.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(8);
+/// Pause between two checks whether a cancelled run has ended.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The paused calls of an engine, by their runs.
+/// Paused calls of an engine, by their runs.
 pub(crate) type PausedCallsByRun = BTreeMap<RunId, Vec<PausedCall>>;
 
-/// Returns the paused calls. If the admin interface cannot be reached, no call is known to be paused, unless the command
-/// line names the interface.
+/// Lists the paused calls of the engine. Returns no calls if the admin interface cannot be reached.
+///
+/// # Errors
+/// The interface that `admin` names cannot be reached.
 pub(crate) async fn list_paused_calls(
     admin: Option<&str>,
     ingress: &str,
@@ -68,7 +71,7 @@ pub(crate) async fn list_paused_calls(
     }
 }
 
-/// Lists the latest runs of an engine.
+/// Prints the latest runs of the engine as a list (`ensemble runs list --on`).
 pub(crate) async fn print_engine_runs(
     url: &str,
     admin: Option<&str>,
@@ -102,7 +105,8 @@ pub(crate) async fn print_engine_runs(
     Ok(super::print_run_list(&rows, &[], remote.url(), as_json, surroundings))
 }
 
-/// `ensemble runs fetch`. A copy that was fetched before is replaced, unless it went on here.
+/// Copies a run of the engine into the store and prints its id (`ensemble runs fetch`).
+/// Replaces an earlier copy, unless the copy was continued here.
 pub(crate) async fn fetch_run(
     args: &RunsFetchArgs,
     store: &dyn RunStore,
@@ -120,7 +124,7 @@ pub(crate) async fn fetch_run(
     Ok(exit::SUCCESS)
 }
 
-/// `ensemble runs show --on`.
+/// Prints a run of the engine turn by turn, with its state on the engine (`ensemble runs show --on`).
 pub(crate) async fn print_engine_run(
     url: &str,
     args: &RunsShowArgs,
@@ -143,7 +147,7 @@ pub(crate) async fn print_engine_run(
     print_run_or_messages(args, run, Some(footer), surroundings).await
 }
 
-/// Returns the lines after the records of a run on an engine.
+/// Renders the lines after the records of a run on an engine: its state, and the command that continues or copies the run.
 fn describe_state(id: &RunId, state: EngineRunState, failure: Option<&str>, url: &str) -> String {
     let failure = failure.map(|failure| format!(" after: {failure}")).unwrap_or_default();
     let resume = format!("ensemble resume {id} --on {url}");
@@ -159,7 +163,10 @@ fn describe_state(id: &RunId, state: EngineRunState, failure: Option<&str>, url:
     }
 }
 
-/// `ensemble runs cancel`.
+/// Cancels a run on the engine, resumes its paused calls, and waits a limited time for its end (`ensemble runs cancel`).
+///
+/// # Errors
+/// The run has already ended, or no worker answers.
 pub(crate) async fn cancel_engine_run(args: &RunsCancelArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let remote = EngineClient::from_url(&args.on)?.with_fast_failures();
     let id = remote.resolve_run_id(args.run.as_deref()).await?;

@@ -42,7 +42,7 @@ pub(crate) struct EstimateArgs {
     pub output: DocumentFormat,
 }
 
-/// `ensemble estimate`.
+/// Prints the expected tokens, cost and time of a run, from a recorded run or a batch (`ensemble estimate`).
 pub(crate) fn print_estimate(args: &EstimateArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if let Some(batch) = args
         .from
@@ -73,7 +73,7 @@ pub(crate) fn print_estimate(args: &EstimateArgs, surroundings: &CliEnvironment)
     Ok(exit::SUCCESS)
 }
 
-/// Returns the estimate of an ensemble from a record, or from the latest run, as a document.
+/// Builds the estimate of an ensemble from the record `from`, or from the latest run, as JSON.
 pub(crate) async fn build_estimate_json(
     ensemble: &str,
     from: Option<&str>,
@@ -82,6 +82,8 @@ pub(crate) async fn build_estimate_json(
     estimate_and_render(ensemble, from, false, surroundings, estimate_to_json).await
 }
 
+/// Estimates the ensemble from a record, and passes the estimate to `told`. Returns the result of `told`.
+/// With `is_next_message`, estimates the next message of the recorded run.
 async fn estimate_and_render<T>(
     ensemble: &str,
     from: Option<&str>,
@@ -149,7 +151,7 @@ async fn estimate_and_render<T>(
     Ok(told(&estimate))
 }
 
-/// Returns the usage at the current price of the agent's profile; without a price, the recorded cost.
+/// Replaces the cost by the usage at the current price of the agent's profile. Keeps the recorded cost without a price.
 fn apply_current_price(mut totals: AgentTotals, agent: Option<&Agent>, profiles: &ModelProfiles) -> AgentTotals {
     let Some(AgentKind::Llm(llm)) = agent.map(|agent| &agent.kind) else {
         return totals;
@@ -161,7 +163,7 @@ fn apply_current_price(mut totals: AgentTotals, agent: Option<&Agent>, profiles:
     totals
 }
 
-/// Each agent of the file, with its data in the recorded run.
+/// Estimates each agent of the planned file. `share` returns the recorded totals of an agent.
 fn estimate_agents(
     planned: &PreparedEnsemble,
     recorded: Option<&PreparedEnsemble>,

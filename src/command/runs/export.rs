@@ -17,7 +17,7 @@ use ensemble_runs::{RecordedRun, RunError};
 
 use super::{ExportFormat, RunsExportArgs};
 
-/// `ensemble runs export`.
+/// Executes `ensemble runs export`: writes a run as one document to a file or to standard output.
 pub(crate) async fn export_run(
     args: &RunsExportArgs,
     store: &dyn RunStore,
@@ -40,6 +40,7 @@ pub(crate) async fn export_run(
     Ok(exit::SUCCESS)
 }
 
+/// Renders the recorded run in the format: JSON, Markdown or HTML.
 fn render_recorded_run(format: ExportFormat, recorded: &RecordedRun) -> Result<String, RunError> {
     let RecordedRun {
         run,

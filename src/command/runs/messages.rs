@@ -1,4 +1,4 @@
-//! `ensemble runs show --messages`: prints what the models of a run were sent and what they replied.
+//! `ensemble runs show --messages`: prints the messages that models of a run received and sent.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,10 @@ use ensemble_history::story::{FileRecordNumbers, ModelExchange, collect_model_ex
 use ensemble_reports::report::story::render_full_exchanges;
 use ensemble_runs::{RecordedRun, RunError};
 
-/// Prints the exchanges that the filter `AGENT[@TURN][#REQUEST]` selects; an empty filter selects all.
+/// Prints the exchanges with models that the filter `AGENT[@TURN][#REQUEST]` selects. An empty filter selects all exchanges.
+///
+/// # Errors
+/// The filter is not valid or selects no exchange.
 pub(crate) async fn print_selected_exchanges(
     filter: &str,
     run: Arc<dyn StoredRun>,
@@ -46,22 +49,23 @@ pub(crate) async fn print_selected_exchanges(
     Ok(exit::SUCCESS)
 }
 
-/// Returns the exchanges as JSON, a list.
+/// Converts the exchanges to a JSON list.
 fn exchanges_to_json(chosen: &[&ModelExchange], files: &FileRecordNumbers) -> String {
     let list: Value = chosen.iter().map(|exchange| exchange.to_json(files)).collect();
     format!("{list:#}\n")
 }
 
-/// The messages that `--messages` selects.
+/// Filter of exchanges by agent, turn and request.
 struct ExchangeFilter<'a> {
-    /// The agent; empty: all agents.
+    /// Name of the agent; empty for all agents.
     agent: &'a str,
     turn: Option<u32>,
-    /// The number of the request in its execution, from 1.
+    /// Number of the request in its execution, from 1.
     request: Option<u32>,
 }
 
 impl<'a> ExchangeFilter<'a> {
+    /// Parses `AGENT`, `AGENT@TURN` or `AGENT@TURN#REQUEST`.
     fn parse(filter: &'a str) -> Result<Self, CliError> {
         let number = |text: &str| {
             text.parse().map_err(|_| {
@@ -81,7 +85,7 @@ impl<'a> ExchangeFilter<'a> {
         Ok(Self { agent, turn, request })
     }
 
-    /// Returns the selected messages of the exchange; `None` if there are none.
+    /// Returns the exchange, reduced to the selected request if the filter names a request. Returns `None` if nothing is selected.
     fn select_requests<'e>(&self, exchange: &'e ModelExchange) -> Option<Cow<'e, ModelExchange>> {
         let within = &exchange.scope;
         let is_selected =
@@ -96,6 +100,7 @@ impl<'a> ExchangeFilter<'a> {
     }
 }
 
+/// Creates the error for a filter that selects nothing. The message lists the agents and turns with messages.
 fn no_selected_messages_error(filter: &str, all: &[ModelExchange]) -> CliError {
     let mut known_places: Vec<String> = Vec::new();
     for exchange in all {

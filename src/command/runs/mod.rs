@@ -131,7 +131,7 @@ pub(crate) struct RunsListArgs {
     pub batch: Option<String>,
 }
 
-/// `ensemble runs …`.
+/// Executes a subcommand of `ensemble runs`. Returns the exit code.
 pub(crate) fn run_runs_command(command: &RunsCommand, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let store = surroundings.runs_without_operator().store();
     let store = &*store;
@@ -162,10 +162,10 @@ pub(crate) fn run_runs_command(command: &RunsCommand, surroundings: &CliEnvironm
     })
 }
 
-/// The part of an id that is enough to name the run.
+/// Style of the part of an id that is enough to name the run.
 const SHORT_ID_STYLE: TrustedStyle = TrustedStyle::new(anstyle::Style::new().bold());
 
-/// A run in the list.
+/// Run in the output of `ensemble runs list`.
 struct ListedRun {
     id: RunId,
     ensemble: Arc<str>,
@@ -182,6 +182,7 @@ struct ListedRun {
     usage: ModelUsage,
 }
 
+/// Prints all runs of the store and all batches of the project (`ensemble runs list`). Warns about journals that cannot be read.
 async fn print_runs_and_batches(
     store: &dyn RunStore,
     as_json: bool,
@@ -209,7 +210,7 @@ async fn print_runs_and_batches(
     ))
 }
 
-/// Prints a list of runs that are stored in this place, and the batches of the project.
+/// Prints the runs and batches as lines or as one JSON document. `place` names the store for an empty list.
 fn print_run_list(
     listed: &[ListedRun],
     batches: &[BatchSummary],
@@ -264,6 +265,7 @@ impl From<RunSummary> for ListedRun {
 }
 
 impl ListedRun {
+    /// Converts the run to JSON.
     fn to_json(&self) -> serde_json::Value {
         json!({
             "run_id": self.id,
@@ -282,8 +284,8 @@ impl ListedRun {
         })
     }
 
-    /// `short`: the part of the id that is enough to name the run. `longest` and `widest`: the widths of the columns of ids
-    /// and ensembles.
+    /// Renders the run as one line. `short` is the part of the id that is enough to name the run.
+    /// `longest` and `widest` are the widths of the columns of ids and ensembles.
     fn to_line(&self, short: &str, longest: usize, widest: usize) -> String {
         let when = self.started_at.with_timezone(&Local).format("%Y-%m-%d %H:%M");
         let Self {
@@ -315,13 +317,13 @@ impl ListedRun {
     }
 }
 
-/// Returns the id with its beginning `short` marked.
+/// Returns the id with its beginning `short` in bold.
 fn mark_id(id: &RunId, short: &str) -> String {
     let after = &id.as_str()[short.len()..];
     format!("{SHORT_ID_STYLE}{short}{SHORT_ID_STYLE:#}{after}")
 }
 
-/// Returns the run with this id, beginning of an id, or folder; without an argument, the latest run.
+/// Finds the run with this id, beginning of an id, or folder. Without an argument, finds the latest run.
 async fn find_run_or_latest(
     given: Option<&str>,
     store: &dyn RunStore,
@@ -337,15 +339,15 @@ async fn find_run_or_latest(
     }
 }
 
-/// A record of any form, read as a story.
+/// Record of any form, loaded as a story.
 pub(crate) struct OpenedRecord {
-    /// The events.
+    /// Story of the run.
     pub(crate) story: RunStory,
-    /// The process that drives the run.
+    /// Process that drives the run.
     pub(crate) driver: DriverProcess,
-    /// The ensemble, if it is available.
+    /// Ensemble of the run, if it is available.
     pub(crate) prepared: Option<PreparedEnsemble>,
-    /// The context at the end, if the ensemble is available or the result contains the context.
+    /// Context at the end, if the ensemble is available or the saved result contains the context.
     context: Option<RunContext>,
 }
 
@@ -356,7 +358,10 @@ impl OpenedRecord {
     }
 }
 
-/// Opens the record with this name, or the latest run.
+/// Loads the record with this name, or the latest run.
+///
+/// # Errors
+/// There is no such record, or the record cannot be read.
 pub(crate) async fn load_record(given: Option<&str>, surroundings: &CliEnvironment) -> Result<OpenedRecord, CliError> {
     let project = &surroundings.project;
     let mut driver = DriverProcess::NoProcess;
@@ -398,7 +403,7 @@ pub(crate) async fn load_record(given: Option<&str>, surroundings: &CliEnvironme
     })
 }
 
-/// Refuses the path of a run that leads through a symbolic link: what would be deleted is not where the path says.
+/// Returns an error if the path of the run leads through a symbolic link, because the run would be deleted elsewhere.
 fn refuse_symbolic_link(folder: &Path, given: &Path) -> Result<(), CliError> {
     let mut path = folder.to_owned();
     for part in given.components() {
@@ -413,7 +418,7 @@ fn refuse_symbolic_link(folder: &Path, given: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Deletes these runs, or the latest.
+/// Deletes the named runs, or the latest run if `last` is set. Prints the id of each deleted run.
 async fn remove_runs(
     store: &dyn RunStore,
     runs: &[String],

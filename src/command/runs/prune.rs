@@ -42,6 +42,7 @@ pub(crate) struct RunsPruneArgs {
     pub dry_run: bool,
 }
 
+/// Parses a size in bytes with an optional unit, such as `500MB` or `2GiB`.
 fn parse_size(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 8] = [
         ("KB", 1000),
@@ -60,7 +61,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
     size.ok_or_else(|| "expected a number of bytes with a unit, such as 500MB or 2GiB".to_owned())
 }
 
-/// `ensemble runs prune`.
+/// Executes `ensemble runs prune`: deletes the selected runs and batches, and prints the totals. Returns the exit code.
 pub(crate) async fn prune_runs(
     args: &RunsPruneArgs,
     store: &dyn RunStore,
@@ -101,6 +102,7 @@ pub(crate) async fn prune_runs(
     Ok(exit::SUCCESS)
 }
 
+/// Prints the numbers and sizes of deleted runs and batches, with hints about those that were kept.
 fn print_totals(pruned: &PruneResult, dry_run: bool, surroundings: &CliEnvironment) {
     let (verb, freed) = match dry_run {
         true => ("would delete", "would be freed"),
@@ -124,7 +126,7 @@ fn print_totals(pruned: &PruneResult, dry_run: bool, surroundings: &CliEnvironme
     }
 }
 
-/// Returns the folders of the oldest runs and batches, without which the others need at most this number of bytes.
+/// Returns the folders of the oldest runs and batches that must be deleted until the others need at most `most` bytes.
 fn list_folders_beyond_size(most: u64, runs: &[Arc<dyn StoredRun>], batches: &[BatchSummary]) -> HashSet<PathBuf> {
     let runs = runs.iter().filter_map(|run| run.run_folder());
     let of_run = |folder: &Path| (modified_time(&folder.join("journal.jsonl")), folder.to_path_buf());
@@ -145,12 +147,13 @@ fn list_folders_beyond_size(most: u64, runs: &[Arc<dyn StoredRun>], batches: &[B
         .collect()
 }
 
+/// Returns the time of the last modification, or the Unix epoch if the file cannot be read.
 fn modified_time(path: &Path) -> SystemTime {
     let modified = std::fs::metadata(path).and_then(|about| about.modified());
     modified.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Returns when a row of the batch last changed.
+/// Returns the time of the latest change of the files and runs of the batch.
 fn latest_batch_change(batch: &BatchSummary) -> SystemTime {
     let files = ["rows.jsonl", "batch.json", "results.jsonl"].map(|name| batch.folder.join(name));
     let journals = batch.list_run_folders().map(|(_, folder)| folder.join("journal.jsonl"));
@@ -158,6 +161,7 @@ fn latest_batch_change(batch: &BatchSummary) -> SystemTime {
     times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
+/// Deletes the batch if the options select it and no process works on it, and adds the numbers to `pruned`. With `--dry-run`, only counts.
 fn prune_batch_if_selected(
     batch: &BatchSummary,
     root: &Path,
@@ -207,7 +211,7 @@ fn prune_batch_if_selected(
     Ok(())
 }
 
-/// Returns the state of the run of a row.
+/// Returns the state of the run of a row. A row without an entry is interrupted.
 fn row_state(entry: Option<&BatchEntry>) -> RunState {
     match entry.map(|entry| entry.outcome) {
         None => RunState::Interrupted,
@@ -216,19 +220,19 @@ fn row_state(entry: Option<&BatchEntry>) -> RunState {
     }
 }
 
-/// The result of the deletions.
+/// Numbers and sizes of the deleted runs and batches.
 #[derive(Default)]
 struct PruneResult {
     runs: u64,
     bytes: u64,
-    /// The number of selected runs that are kept because they can be resumed.
+    /// Number of selected runs that are kept because they can be resumed.
     resumable: u64,
     batches: u64,
-    /// The number of selected batches that are kept because rows can continue.
+    /// Number of selected batches that are kept because their rows can continue.
     open_batches: u64,
 }
 
-/// The decision about a run.
+/// Decision to keep or delete a run.
 enum PruneDecision {
     /// The run is not selected.
     Keep,
@@ -240,6 +244,7 @@ enum PruneDecision {
     Delete(RunState),
 }
 
+/// Decides whether the options select the run, and whether the run must be kept.
 async fn decide_run_deletion(run: &dyn StoredRun, args: &RunsPruneArgs) -> PruneDecision {
     if let Some(pid) = run.lease_holder_pid() {
         return PruneDecision::Spare(format!("process {pid} executes it"));
@@ -262,6 +267,7 @@ async fn decide_run_deletion(run: &dyn StoredRun, args: &RunsPruneArgs) -> Prune
     PruneDecision::Delete(state)
 }
 
+/// Returns whether the last record is older than `--older-than`. Returns `true` without the option.
 fn is_older_than_option(history: &RunHistory, args: &RunsPruneArgs) -> bool {
     let Some(age) = args.older_than else { return true };
     let age = chrono::Duration::from_std(age).unwrap_or(chrono::Duration::MAX);
@@ -271,6 +277,7 @@ fn is_older_than_option(history: &RunHistory, args: &RunsPruneArgs) -> bool {
     history.latest_record_at().is_some_and(|latest| latest < before)
 }
 
+/// Deletes the run under its lease, and adds it to `pruned`. With `dry_run`, only counts. Keeps a run that another process executes.
 async fn delete_and_count_run(
     run: &dyn StoredRun,
     state: RunState,
@@ -297,7 +304,7 @@ async fn delete_and_count_run(
     Ok(())
 }
 
-/// Returns the size of all files below the folder, in bytes.
+/// Returns the size of all files below the folder, in bytes. Skips entries that cannot be read.
 fn folder_size(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries

@@ -1,11 +1,11 @@
-//! The shortest text that names a run.
+//! Shortest beginnings of run ids that name one run.
 
 use ensemble_core::store::RunId;
 
-/// The least number of characters, so that a text still names its run when some runs have been added.
+/// Minimum number of characters, so that a prefix still names one run after more runs were recorded.
 const MIN_PREFIX_LENGTH: usize = 2;
 
-/// For each id, the shortest beginning that names no other run; the whole id if there is none.
+/// Returns for each id the shortest prefix that matches no other id, or the whole id.
 pub(crate) fn shortest_unique_prefixes(ids: &[RunId]) -> Vec<&str> {
     let is_alone = |text: &str| ids.iter().filter(|id| id.matches_prefix(text)).take(2).count() == 1;
     let short = |id: &'_ RunId| -> Option<usize> {

@@ -52,21 +52,21 @@ pub(crate) struct RunsShowArgs {
     pub output: RunOutputFormat,
 }
 
-/// The end of a run's description on the engine, instead of that of a run on this machine.
+/// End of the description of a run on an engine.
 pub(crate) struct EngineFooter {
-    /// The state of the run.
+    /// State of the run on the engine.
     pub(crate) state: &'static str,
-    /// The lines after the records.
+    /// Lines after the records.
     pub(crate) text: String,
 }
 
-/// The time between two reads of a growing journal.
+/// Pause between two reads of a growing journal.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The number of reads of a journal without an owner process after which no process is expected to continue the run.
+/// Number of reads without records and without a driver process after which the command stops following the run.
 const MAX_IDLE_POLLS: u32 = 10;
 
-/// `ensemble runs show`.
+/// Executes `ensemble runs show`: prints a run of this machine. Returns the exit code.
 pub(crate) async fn show_run(
     args: &RunsShowArgs,
     store: &dyn RunStore,
@@ -76,7 +76,7 @@ pub(crate) async fn show_run(
     print_run_or_messages(args, run, None, surroundings).await
 }
 
-/// Prints a run. `footer`: the end of the description if the run is on an engine.
+/// Prints a run, or the messages that `--messages` selects. `footer` is the end of the description for a run on an engine.
 pub(crate) async fn print_run_or_messages(
     args: &RunsShowArgs,
     run: Arc<dyn StoredRun>,
@@ -119,7 +119,7 @@ pub(crate) async fn print_run_or_messages(
     Ok(code)
 }
 
-/// Reads until the run has ended and no process executes it any more.
+/// Prints records as they arrive, until the run has ended or its process has disappeared. Returns the exit code.
 async fn follow_run_to_end(run: &dyn StoredRun, output: &mut RecordOutput, project: &Project) -> Result<u8, CliError> {
     let mut follower = run.open_follower();
     let mut silent = 0;
@@ -148,18 +148,19 @@ async fn follow_run_to_end(run: &dyn StoredRun, output: &mut RecordOutput, proje
     Ok(exit::SUCCESS)
 }
 
-/// Prints records as they arrive.
+/// Output of records in the chosen format, while they arrive.
 struct RecordOutput {
     out: SanitizedWriter,
     form: RunOutputFormat,
     printer: StoryPrinter,
     story: RunStory,
     line: Vec<u8>,
-    /// Whether the reader of the output is still there.
+    /// Set until a write fails.
     is_open: bool,
 }
 
 impl RecordOutput {
+    /// Applies the record to the story, and prints the record unless the format is JSON.
     fn apply_and_print_record(&mut self, record: &Record) {
         self.story.apply_record(record);
         match self.form {
@@ -178,6 +179,7 @@ impl RecordOutput {
         }
     }
 
+    /// Prints the state and the next steps of a run on this machine, or the whole story as JSON.
     fn print_end(&mut self, driver: DriverProcess) {
         let text = match self.form {
             RunOutputFormat::Human => self.printer.render_footer(&self.story, driver),
@@ -187,7 +189,7 @@ impl RecordOutput {
         self.write_and_flush(text.as_bytes());
     }
 
-    /// Prints the state of a run on an engine after its records.
+    /// Prints the state of a run on an engine, or the whole story as JSON.
     fn print_engine_end(&mut self, footer: &EngineFooter) {
         let text = match self.form {
             RunOutputFormat::Human => footer.text.clone(),
@@ -202,19 +204,20 @@ impl RecordOutput {
         self.write_and_flush(text.as_bytes());
     }
 
+    /// Writes and flushes the bytes. Marks the output as closed if the write fails.
     fn write_and_flush(&mut self, text: &[u8]) {
         let printed = self.out.write_all(text).and_then(|()| self.out.flush());
         self.is_open &= printed.is_ok();
     }
 }
 
-/// Returns the process that executes the run. A run inside another run is executed by the process of the outer run.
+/// Returns the process that drives the run. A nested run is driven by the process of its outer run.
 pub(crate) fn find_driver(run: &dyn StoredRun) -> DriverProcess {
     let outer = || FileRunStore::find_outer_run(run.run_folder()?)?.lease_holder_pid();
     run.lease_holder_pid().or_else(outer).into()
 }
 
-/// Returns the kinds of the agents, if the ensemble can still be read.
+/// Loads the recorded ensemble and returns the kind of each agent. Returns no kinds if the ensemble cannot be loaded.
 async fn load_agent_kinds(
     run: &dyn StoredRun,
     started: &RunStarted,

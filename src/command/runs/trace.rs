@@ -1,4 +1,4 @@
-//! `ensemble runs export --output otlp`: a run and the runs inside it as a trace.
+//! `ensemble runs export --output otlp`: exports a run and its nested runs as a trace.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{LogReadError, StoredRun};
 use ensemble_telemetry::{RecordedRunTree, RunTrace};
 
-/// How the name of a file with protobuf ends.
+/// File extension of a trace in protobuf.
 const PROTOBUF_EXTENSION: &str = "pb";
 
-/// Writes the trace: JSON, or protobuf into a file `….pb`.
+/// Writes the trace of the run and its nested runs: protobuf to a file with the extension `pb`, otherwise JSON.
 pub(crate) async fn export_trace(
     args: &RunsExportArgs,
     run: Arc<dyn StoredRun>,
@@ -37,12 +37,13 @@ pub(crate) async fn export_trace(
     Ok(exit::SUCCESS)
 }
 
+/// Returns whether the file has the extension of a trace in protobuf.
 fn is_protobuf(path: &Path) -> bool {
     path.extension()
         .is_some_and(|extension| extension == PROTOBUF_EXTENSION)
 }
 
-/// Reads a run and the runs inside it. A run that has no record yet is none.
+/// Loads a run with its nested runs. `name` is the name of the run inside its outer run. A nested run without records is empty.
 fn load_run_tree(run: Arc<dyn StoredRun>, name: String) -> BoxFuture<'static, Result<RecordedRunTree, CliError>> {
     Box::pin(async move {
         let mut inside = Vec::new();

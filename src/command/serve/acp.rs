@@ -1,4 +1,4 @@
-//! `ensemble acp`: an ensemble as one agent of the Agent Client Protocol, over standard input and output.
+//! `ensemble acp`: serves an ensemble as one agent of the Agent Client Protocol, over standard input and output.
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
@@ -20,7 +20,7 @@ pub(crate) struct AcpArgs {
     pub served: Option<String>,
 }
 
-/// `ensemble acp`.
+/// Executes `ensemble acp`: serves the client on standard input and output until the input ends. Returns the exit code.
 pub(crate) fn run_acp(args: &AcpArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let project = surroundings.project.clone();
     let folder = project.folder.canonicalize().unwrap_or_else(|_| project.folder.clone());

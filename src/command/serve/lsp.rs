@@ -17,7 +17,7 @@ use ensemble_lsp::server::{LspServerEnd, LspServerOptions, serve_client};
 use ensemble_reports::report::graph::{GraphTooLargeError, render_ascii, render_dot, render_mermaid, render_svg};
 use ensemble_runs::{Project, RunHost, Runs};
 
-/// The checks of `ensemble validate`.
+/// Checks of test files and configurations for the language server, the same as those of `ensemble validate`.
 #[derive(Debug)]
 pub(crate) struct LspFileChecks;
 
@@ -32,7 +32,7 @@ impl ProjectFileChecks for LspFileChecks {
     }
 }
 
-/// `ensemble lsp`.
+/// Executes `ensemble lsp`: serves the editor on standard input and output until the editor exits. Returns the exit code.
 pub(crate) fn serve_lsp(surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let services = LspServerOptions {
         project: surroundings.project.clone(),
@@ -50,7 +50,7 @@ pub(crate) fn serve_lsp(surroundings: &CliEnvironment) -> Result<u8, CliError> {
     }
 }
 
-/// Returns the graph as `ensemble graph` prints it.
+/// Renders the graph of the ensemble like `ensemble graph`. Returns `None` if the format is unknown.
 pub(crate) fn render_graph_in_format(ensemble: &Ensemble, format: &str) -> Option<String> {
     let picture = ensemble_picture(ensemble);
     match format {

@@ -1,4 +1,4 @@
-//! `ensemble mcp`: the ensembles of a folder as tools of the Model Context Protocol.
+//! `ensemble mcp`: serves the ensembles of a folder as tools of the Model Context Protocol.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) struct McpArgs {
     pub mcp_config: Option<PathBuf>,
 }
 
-/// `ensemble mcp`.
+/// Executes `ensemble mcp`: serves clients over standard input and output, or over HTTP. Returns the exit code.
 pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let mut surroundings = surroundings.clone();
     if let Some(folder) = &args.served {
@@ -90,6 +90,7 @@ pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result
     Ok(exit::SUCCESS)
 }
 
+/// Builds the services of the server. The runs redact `token`.
 fn build_services(
     args: &McpArgs,
     token: Option<&AccessToken>,
@@ -119,7 +120,7 @@ fn build_services(
     })
 }
 
-/// Says on standard error what is served and what is not.
+/// Prints the number of served ensembles, and warnings about ensembles that are not served or were renamed.
 fn print_served(surroundings: &CliEnvironment) {
     let catalog = EnsembleToolCatalog::load_catalog(&surroundings.project);
     let ensembles = format_count(catalog.entries.len() as u64, "ensemble");
@@ -142,6 +143,7 @@ fn print_served(surroundings: &CliEnvironment) {
     surroundings.print_err(&text);
 }
 
+/// Binds the address, prints the address and a new token, and serves clients. `is_new` marks a token that the server generated.
 async fn bind_and_serve_http(
     address: SocketAddr,
     token: AccessToken,
@@ -162,7 +164,10 @@ async fn bind_and_serve_http(
     http::serve_http(listener, token, services).await.map_err(unusable)
 }
 
-/// Returns the token of the clients: that of the variable, or a new one.
+/// Returns the token in the variable of `--token-env`, or generates a token.
+///
+/// # Errors
+/// The token in the variable is too short or contains invisible characters.
 fn load_or_generate_token(args: &McpArgs) -> Result<AccessToken, CliError> {
     let Some(name) = &args.token_env else {
         return AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot create a token: {error}")));

@@ -1,4 +1,4 @@
-//! `ensemble ui` and `ensemble run --ui`: a page in the browser over the runs of the project.
+//! `ensemble ui` and `ensemble run --ui`: serve a page in the browser for the runs of the project.
 
 use std::net::Ipv4Addr;
 
@@ -44,12 +44,12 @@ pub(crate) struct PageArgs {
     pub address: IpAddr,
 }
 
-/// The variable with a token that outlives the server, so that pages and chat programs find it again.
+/// Environment variable with a token that outlives the server, so that pages and chat programs can reconnect.
 const TOKEN_VARIABLE: &str = "ENSEMBLE_UI_TOKEN";
-/// Who cancels runs when the server ends, as the record tells it.
+/// Author of the cancellation when the server ends, for the record.
 const CANCELLED_BY: &str = "the end of ensemble ui";
 
-/// `ensemble ui`.
+/// Executes `ensemble ui`: serves the page until Ctrl-C, then cancels the runs of this process. Returns the exit code.
 pub(crate) fn serve_ui(args: &UiArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     block_on(async {
         let mut signals = signals::listen_for_signals();
@@ -67,7 +67,7 @@ pub(crate) fn serve_ui(args: &UiArgs, surroundings: &CliEnvironment) -> Result<u
     })
 }
 
-/// `ensemble run --ui`: runs it to its end, and keeps the page until a signal.
+/// Drives the run to its end next to a page, and serves the page until a signal (`ensemble run --ui`). Returns the exit code.
 pub(crate) async fn run_with_page(
     ready: ReadyRun,
     (runs, token): (Runs, AccessToken),
@@ -108,13 +108,13 @@ pub(crate) async fn run_with_page(
     Ok(code)
 }
 
-/// Prints the result, and returns the exit code.
+/// Prints the result of the recorded run, and returns the exit code.
 async fn print_run_result(runs: &RunService, id: &RunId, ending: &RunEndReporter<'_>) -> Result<u8, CliError> {
     let recorded = runs.load_recorded_run(id).await?;
     Ok(ending.print_result(&recorded.state, &recorded.prepared, &[]))
 }
 
-/// Returns the exit code of the run, which may have gone on since.
+/// Returns the exit code of the run, which might have been continued on the page.
 async fn current_run_exit_code(runs: &RunService, id: &RunId, ending: &RunEndReporter<'_>) -> Result<u8, CliError> {
     let state = runs.load_recorded_run(id).await?.state;
     let code = state
@@ -123,6 +123,7 @@ async fn current_run_exit_code(runs: &RunService, id: &RunId, ending: &RunEndRep
     Ok(code.unwrap_or(exit::SUCCESS))
 }
 
+/// Binds the server of the page to its address and port.
 fn bind_server(place: &PageArgs, runs: &RunService, token: AccessToken) -> Result<UiServer, CliError> {
     let settings = UiServerSettings {
         address: place.address,
@@ -141,18 +142,19 @@ fn bind_server(place: &PageArgs, runs: &RunService, token: AccessToken) -> Resul
     })
 }
 
+/// Starts the server on a separate thread.
 fn spawn_server_thread(server: UiServer) -> Result<(), CliError> {
     let started = server.serve_on_thread();
     started.map_err(|error| CliError::Internal(format!("cannot start the server: {error}")))
 }
 
-/// Redacts the token of the page in all runs, and returns both.
+/// Makes the runs redact the token of the page. Returns the runs and the token.
 pub(crate) fn with_redacted_token(runs: Runs) -> Result<(Runs, AccessToken), CliError> {
     let token = read_or_generate_token()?;
     Ok((runs.with_server_token(token.as_str(), Some(TOKEN_VARIABLE)), token))
 }
 
-/// Returns the token of the environment, or a new one.
+/// Returns the token in the environment variable, or generates a token.
 fn read_or_generate_token() -> Result<AccessToken, CliError> {
     match std::env::var(TOKEN_VARIABLE).ok() {
         Some(token) => AccessToken::parse_for_cookie(&token)
@@ -161,7 +163,7 @@ fn read_or_generate_token() -> Result<AccessToken, CliError> {
     }
 }
 
-/// Cancels the runs that go on here, and waits until they are closed. They can be resumed.
+/// Cancels the runs that this process drives, and waits until they are closed. The runs can be resumed.
 async fn cancel_driven_runs(runs: &RunService) {
     let summaries = runs.load_latest_summaries(usize::MAX).await.unwrap_or_default();
     let driven = summaries

@@ -1,7 +1,7 @@
-//! Completion in a shell: names of ensembles, runs, agents and codes.
+//! Completions in a shell: names of ensembles, runs, agents and codes.
 //!
-//! The script of `ensemble completions` calls the program with the words of the line in an environment variable's name, and
-//! the program prints what can follow. It reads folders and at most one ensemble or journal, so that it answers at once.
+//! The script of `ensemble completions` calls the program with the words of the line and with an environment variable, and
+//! the program prints the candidates. It reads folders and at most one ensemble or journal, so that it answers at once.
 //!
 //! Invariant: no candidate changes the meaning of the line or of the terminal that it is inserted into
 //! (`completion_safety.rs`).
@@ -24,10 +24,10 @@ use ensemble_language::loader::{codes, load_ensemble};
 use ensemble_language::source::SourceText;
 use ensemble_runs::{Project, RunHost, Runs};
 
-/// Set by the script of a shell when it asks what can follow.
+/// Environment variable that the script of a shell sets to ask for candidates.
 const COMPLETION_VARIABLE: &str = "ENSEMBLE_COMPLETE";
 
-/// Answers a shell that asks what can follow in this command line; `false` if none asks.
+/// Prints the candidates if a shell asks for completions of this command line. Returns `false` if no shell asks.
 pub(crate) fn answer_completion_request(program: fn() -> Command) -> Result<bool, CliError> {
     let current_dir = std::env::current_dir().ok();
     let shell = std::env::var_os(COMPLETION_VARIABLE).unwrap_or_default();
@@ -40,7 +40,10 @@ pub(crate) fn answer_completion_request(program: fn() -> Command) -> Result<bool
         })
 }
 
-/// Returns the script for this shell.
+/// Renders the completion script for this shell.
+///
+/// # Errors
+/// There is no script for the shell.
 pub(crate) fn completion_script(shell: clap_complete::Shell) -> Result<String, CliError> {
     let unknown = || CliError::usage_error(format!("there is no completion script for {shell}"));
     let shells = Shells::builtins();
@@ -52,12 +55,12 @@ pub(crate) fn completion_script(shell: clap_complete::Shell) -> Result<String, C
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// Returns an ensemble: a name or a file.
+/// Returns a completer for ensembles: names and files.
 pub(crate) fn complete_ensembles() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| ensemble_candidates(typed))
 }
 
-/// Returns a run of the project, or the path of another.
+/// Returns a completer for runs: ids of the project, and paths.
 pub(crate) fn complete_runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let is_path = typed.to_string_lossy().contains('/');
@@ -69,17 +72,17 @@ pub(crate) fn complete_runs() -> ArgValueCompleter {
     })
 }
 
-/// Returns the code of a finding.
+/// Returns a completer for finding codes.
 pub(crate) fn complete_codes() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| code_candidates(typed))
 }
 
-/// Returns the code of a finding, or an ensemble.
+/// Returns a completer for finding codes and ensembles.
 pub(crate) fn complete_codes_and_ensembles() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| join_candidates(code_candidates(typed), ensemble_candidates(typed)))
 }
 
-/// Returns an agent of the ensemble or run of the line.
+/// Returns a completer for the agents of the ensemble or run in the command line.
 pub(crate) fn complete_agents() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let agents = load_completed_line_ensemble()
@@ -89,7 +92,7 @@ pub(crate) fn complete_agents() -> ArgValueCompleter {
     })
 }
 
-/// `AGENT=` for the input agents of the ensemble or run of the line.
+/// Returns a completer for `AGENT=` with the input agents of the ensemble or run in the command line.
 pub(crate) fn complete_answer_addresses() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let agents = load_completed_line_ensemble()
@@ -100,7 +103,7 @@ pub(crate) fn complete_answer_addresses() -> ArgValueCompleter {
     })
 }
 
-/// `AGENT=` for all agents of the line.
+/// Returns a completer for `AGENT=` with all agents of the ensemble or run in the command line.
 pub(crate) fn complete_stub_agents() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let agents = load_completed_line_ensemble()
@@ -110,7 +113,7 @@ pub(crate) fn complete_stub_agents() -> ArgValueCompleter {
     })
 }
 
-/// `AGENT=` for the agents of the line for which a model can answer.
+/// Returns a completer for `AGENT=` with the agents for which a model can answer.
 pub(crate) fn complete_responder_agents() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let agents = load_completed_line_ensemble()
@@ -127,13 +130,14 @@ pub(crate) fn complete_responder_agents() -> ArgValueCompleter {
     })
 }
 
-/// `AGENT@TURN` for the executions of the run of the line.
+/// Returns a completer for `AGENT@TURN` with the executions of the run in the command line.
 pub(crate) fn complete_executions() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         candidates_with_prefix(typed, list_completed_line_executions().unwrap_or_default())
     })
 }
 
+/// Returns the names and YAML files of ensembles that begin with the text.
 fn ensemble_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = completed_line_project()
         .list_named_files()
@@ -158,6 +162,7 @@ fn run_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
         .collect()
 }
 
+/// Returns the finding codes that begin with the text, ignoring case, with their titles.
 fn code_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy().to_uppercase();
     let fitting = codes::ALL.iter().filter(|(code, _)| code.0.starts_with(&*typed));
@@ -166,6 +171,7 @@ fn code_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
         .collect()
 }
 
+/// Returns the wanted paths that begin with the text, relative to the project folder.
 fn path_candidates(
     typed: &OsStr,
     is_wanted: impl Fn(&Path) -> bool + Send + Sync + 'static,
@@ -176,24 +182,26 @@ fn path_candidates(
         .complete(typed)
 }
 
+/// Returns the candidates that begin with the text.
 fn candidates_with_prefix(typed: &OsStr, texts: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let fitting = texts.into_iter().filter(|text| text.starts_with(&*typed));
     fitting.map(CompletionCandidate::new).collect()
 }
 
+/// Returns the candidates of both lists, in order.
 fn join_candidates(mut some: Vec<CompletionCandidate>, more: Vec<CompletionCandidate>) -> Vec<CompletionCandidate> {
     some.extend(more);
     some
 }
 
-/// Returns the words of the line behind the name of the program.
+/// Returns the words of the completed command line, from the name of the program on.
 fn completed_line_words() -> Vec<OsString> {
     let words = std::env::args_os().skip_while(|word| word != "--");
     words.skip(2).collect()
 }
 
-/// Returns the project in which the line would be executed.
+/// Returns the project in which the completed command line would run.
 fn completed_line_project() -> Project {
     let words = completed_line_words();
     let folder = words.windows(2).find(|pair| pair[0] == "-C").map(|pair| &pair[1]);
@@ -207,11 +215,12 @@ fn completed_line_project() -> Project {
     }
 }
 
+/// Opens the runs of the project of the completed command line.
 fn completed_line_runs() -> Runs {
     Runs::for_project(completed_line_project(), RunHost::from_system().without_operator())
 }
 
-/// Returns the run of the line: named before the word that is being typed, or the latest.
+/// Finds the run that a word of the completed command line names, or the latest run.
 fn find_completed_line_run() -> Option<Arc<dyn StoredRun>> {
     let words = completed_line_words();
     let store = completed_line_runs().store();
@@ -228,7 +237,7 @@ fn find_completed_line_run() -> Option<Arc<dyn StoredRun>> {
     block_on(run_lookup).ok()
 }
 
-/// Returns the ensemble of the line, or of its run.
+/// Loads the ensemble that the completed command line names, or the ensemble of its run.
 fn load_completed_line_ensemble() -> Option<Ensemble> {
     let project = completed_line_project();
     let words = completed_line_words();
@@ -245,7 +254,7 @@ fn load_completed_line_ensemble() -> Option<Ensemble> {
     load_ensemble(&source).ensemble
 }
 
-/// Returns the executions of the run of the line, the latest first.
+/// Lists the executions of the run of the completed command line as `AGENT@TURN`, the latest first.
 fn list_completed_line_executions() -> Option<Vec<String>> {
     let run = find_completed_line_run()?;
     let journal = block_on(async { Ok(run.read_journal().await?) }).ok()?;

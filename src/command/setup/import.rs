@@ -43,10 +43,13 @@ pub(crate) enum ImportFrom {
     Conductor,
 }
 
-/// The folder of llm-orc in a project.
+/// Folder of llm-orc in a project.
 const LLM_ORC_FOLDER: &str = ".llm-orc";
 
-/// `ensemble import` of one file.
+/// Executes `ensemble import` for one file or standard input. Returns the exit code.
+///
+/// # Errors
+/// The file is invalid, or the output exists already.
 pub(crate) fn import_file(args: &ImportArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let (source, stem) = if args.file == "-" {
         (SourceText::new("<stdin>", read_stdin()?), "imported".to_owned())
@@ -88,17 +91,17 @@ pub(crate) fn import_file(args: &ImportArgs, surroundings: &CliEnvironment) -> R
     Ok(print_unconverted_parts(&imported, surroundings))
 }
 
-/// A file to import.
+/// File to import, with its origin and its output.
 pub(crate) struct ImportSource<'a> {
     pub(crate) file: &'a str,
-    /// The name for an ensemble without a name.
+    /// Name for an ensemble without a name.
     pub(crate) stem: &'a str,
     pub(crate) output: Option<&'a Path>,
     pub(crate) origin: Option<ImportOrigin>,
 }
 
 impl ImportSource<'_> {
-    /// Returns the new text; the inner error is what is wrong with the old one.
+    /// Converts the text of the file. The inner error contains the findings about the old text.
     pub(crate) fn convert_text(
         &self,
         source: &SourceText,
@@ -126,6 +129,7 @@ impl ImportSource<'_> {
     }
 }
 
+/// Returns the program whose format `--from` names.
 pub(crate) fn import_origin_option(args: &ImportArgs) -> Option<ImportOrigin> {
     args.from.map(|from| match from {
         ImportFrom::LlmOrc => ImportOrigin::LlmOrc,
@@ -133,13 +137,14 @@ pub(crate) fn import_origin_option(args: &ImportArgs) -> Option<ImportOrigin> {
     })
 }
 
+/// Returns the file name without its extension, as text.
 pub(crate) fn file_stem(path: &Path) -> String {
     path.file_stem()
         .map(|stem| stem.to_string_lossy().into_owned())
         .unwrap_or_default()
 }
 
-/// Prints the number of parts that were not converted, and returns the exit code.
+/// Prints the parts that were not converted, and returns the exit code.
 fn print_unconverted_parts(imported: &ImportResult, surroundings: &CliEnvironment) -> u8 {
     if imported.unconverted.is_empty() {
         return exit::SUCCESS;
@@ -156,7 +161,7 @@ fn print_unconverted_parts(imported: &ImportResult, surroundings: &CliEnvironmen
     exit::FAILURE
 }
 
-/// Returns the path of the file to write. In a folder, the file gets the name of the old file.
+/// Returns the path of the new file. In a folder, the new file gets the name of the old file.
 fn output_path(output: &Path, stem: &str, surroundings: &CliEnvironment) -> PathBuf {
     if surroundings.project.folder.join(output).is_dir() {
         output.join(format!("{stem}.yaml"))
@@ -165,7 +170,7 @@ fn output_path(output: &Path, stem: &str, surroundings: &CliEnvironment) -> Path
     }
 }
 
-/// Writes a new file, and the folders that lead to it.
+/// Writes a file, and creates the folders that lead to the file. Overwrites an existing file.
 pub(crate) fn write_file_with_folders(
     output: &Path,
     text: &str,
@@ -178,18 +183,19 @@ pub(crate) fn write_file_with_folders(
         .map_err(|error| CliError::usage_error(format!("cannot write {}: {error}", output.display())))
 }
 
-/// The folders of the old file and the new file; all paths are absolute.
+/// Folders of the old file and of the new file, as absolute paths.
 struct ImportFolders {
-    /// The folder that contains `.llm-orc/`; otherwise the folder of the old file.
+    /// Folder that contains `.llm-orc/`; otherwise the folder of the old file.
     old: PathBuf,
-    /// The folder of the new file.
+    /// Folder of the new file.
     new: PathBuf,
-    /// The root of the project that will contain the new file.
+    /// Root of the project that will contain the new file.
     root: PathBuf,
     has_schema: bool,
 }
 
 impl ImportFolders {
+    /// Finds the folders for the old file `file` and the new file `output`.
     fn for_file(file: &str, output: Option<&Path>, surroundings: &CliEnvironment) -> Self {
         let project_folder = &surroundings.project.folder;
         let parent = |path: &Path| {
@@ -212,12 +218,12 @@ impl ImportFolders {
         }
     }
 
+    /// Returns the name of the schema file, if the schema is in the folder of the new file.
     fn schema_file_name(&self) -> Option<&'static str> {
         self.has_schema.then_some("ensemble.schema.json")
     }
 
-    /// Returns the configurations of llm-orc: of the project, its profiles, and of the user. Files that are not valid
-    /// YAML are skipped.
+    /// Loads the configurations of llm-orc: those of the project, of its profiles and of the user. Skips files that are not valid YAML.
     fn load_llm_orc_configurations(&self, surroundings: &CliEnvironment) -> Result<Vec<YamlDocument>, CliError> {
         let mut files = vec![self.old.join(LLM_ORC_FOLDER).join("config.yaml")];
         let mut profiles: Vec<PathBuf> = std::fs::read_dir(self.old.join(LLM_ORC_FOLDER).join("profiles"))
@@ -243,8 +249,7 @@ impl ImportFolders {
         Ok(documents)
     }
 
-    /// Returns the path of a script for the new file: the place where llm-orc finds the script, relative to the folder
-    /// of the new file.
+    /// Returns the path of the script relative to the folder of the new file. Searches where llm-orc searches scripts.
     fn resolve_script_for_new_file(&self, script: &str) -> Option<String> {
         let script_path = Path::new(script);
         let scripts = self.old.join(LLM_ORC_FOLDER).join("scripts");
@@ -261,7 +266,7 @@ impl ImportFolders {
     }
 }
 
-/// Returns the relative path from a folder to a file.
+/// Returns the relative path from the folder to the file.
 fn path_relative_to_folder(file: &Path, folder: &Path) -> Option<String> {
     let common = folder.ancestors().find(|folder| file.starts_with(folder))?;
     let up = folder.strip_prefix(common).ok()?.components().count();

@@ -14,15 +14,15 @@ use ensemble_language::source::SourceText;
 use ensemble_project::project::read_source;
 use ensemble_reports::report::diagnostics;
 
-/// An ensemble that was found.
+/// Ensemble that was found in the imported folder.
 struct FoundImportFile {
-    /// The path as the user writes it.
+    /// Path as the user writes the path.
     file: String,
     source: SourceText,
     output: PathBuf,
 }
 
-/// The number of files by result of the import.
+/// Numbers of files by result of the import.
 #[derive(Default)]
 struct ImportCounts {
     clean: usize,
@@ -31,12 +31,12 @@ struct ImportCounts {
     ignored: usize,
 }
 
-/// Returns whether the user names a folder.
+/// Returns whether the argument of `ensemble import` is a folder.
 pub(crate) fn imports_folder(args: &ImportArgs, surroundings: &CliEnvironment) -> bool {
     args.file != "-" && surroundings.project.folder.join(&args.file).is_dir()
 }
 
-/// Imports every ensemble of the folder and its sub-folders.
+/// Converts every ensemble of the folder and its subfolders into another folder, and prints a summary. Returns the exit code.
 pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let Some(to) = &args.to else {
         let message = format!("{} is a folder", args.file);
@@ -110,6 +110,7 @@ pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) ->
     Ok(count.print_import_summary(surroundings))
 }
 
+/// Converts the text of the file. The inner error contains the findings about the old text.
 fn convert_found_file(
     found: &FoundImportFile,
     args: &ImportArgs,
@@ -125,7 +126,7 @@ fn convert_found_file(
     import_file.convert_text(&found.source, surroundings)
 }
 
-/// Returns the ensembles of the folder, in the order of their paths; other files are counted.
+/// Returns the ensembles of the folder in the order of their paths. Adds the other files to `count`.
 fn find_importable_files(
     args: &ImportArgs,
     to: &Path,
@@ -190,7 +191,7 @@ fn find_importable_files(
     Ok(ensembles)
 }
 
-/// Returns all files of a folder and its sub-folders, without hidden ones; links to folders are not followed.
+/// Collects all visible files of a folder and its subfolders, except the folder `without`. Does not follow links to folders.
 fn collect_visible_files(folder: &Path, without: Option<&Path>, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
@@ -212,7 +213,7 @@ fn collect_visible_files(folder: &Path, without: Option<&Path>, files: &mut Vec<
 }
 
 impl ImportCounts {
-    /// Prints the summary, and returns the exit code.
+    /// Prints the summary and returns the exit code.
     fn print_import_summary(&self, surroundings: &CliEnvironment) -> u8 {
         let imported_count = self.clean + self.noted;
         let mut text = format!("{} imported", format_files(imported_count));
@@ -234,6 +235,7 @@ impl ImportCounts {
     }
 }
 
+/// Formats a number of files: `1 file`, `2 files`.
 fn format_files(count: usize) -> String {
     let noun = if count == 1 { "file" } else { "files" };
     format!("{count} {noun}")

@@ -1,4 +1,4 @@
-//! `ensemble man`: manual pages, created from the same texts as `--help`.
+//! `ensemble man`: manual pages, created from the texts of `--help`.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(crate) struct ManArgs {
     pub to: Option<PathBuf>,
 }
 
-/// The section on files and folders, which only the page of the program has.
+/// Section on files and folders, which only the page of the program has.
 const FILES_SECTION: &str = r#".SH FILES
 .TP
 .I ensembles/
@@ -38,7 +38,7 @@ The project's model profiles; the user's are in \fIensemble/config.yaml\fR of th
 The list of trusted files, in the configuration folder; see \fBensemble trust\fR.
 "#;
 
-/// `ensemble man`.
+/// Executes `ensemble man`: prints a manual page, or writes all pages to a folder. Returns the exit code.
 pub(crate) fn print_or_write_man_pages(
     args: &ManArgs,
     program: Command,
@@ -75,12 +75,13 @@ pub(crate) fn print_or_write_man_pages(
     Ok(exit::SUCCESS)
 }
 
+/// Writes a page to a file, and creates the folder.
 fn write_page(folder: &Path, file: &str, page: &str) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join(file), page)
 }
 
-/// Returns the page of the program and of each command, with their names.
+/// Renders the page of the program and the page of each command, with their names.
 fn render_pages(program: Command) -> Vec<(String, String)> {
     // A page for `help` would only repeat the other pages.
     let mut program = program.disable_help_subcommand(true);
@@ -101,6 +102,7 @@ fn render_exit_status_section() -> String {
     text
 }
 
+/// Appends the pages of the command and of its visible subcommands.
 fn push_man_pages(command: &Command, pages: &mut Vec<(String, String)>) {
     // `build` has set the names of the commands to the names of the pages: `ensemble-runs-list`.
     let name = command

@@ -65,17 +65,17 @@ pub(crate) struct ModelsArgs {
     pub output: DocumentFormat,
 }
 
-/// The time limit for a model whose profile has none.
+/// Time limit for a model whose profile has no time limit.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The highest number of tokens of the reply.
+/// Maximum number of tokens of the reply to a test request.
 const MAX_REPLY_TOKENS: u64 = 16;
 
 const SUCCESS_STYLE: TrustedStyle = TrustedStyle::new(AnsiColor::Green.on_default().bold());
 const FAILURE_STYLE: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
 const DIM_STYLE: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
 
-/// `ensemble models …`.
+/// Executes `ensemble models check` or `list`: asks the providers of the profiles and prints their answers. Returns the exit code.
 pub(crate) fn run_models_command(command: &ModelsCommand, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let (args, sends) = match command {
         ModelsCommand::Check(args) => (args, true),
@@ -111,17 +111,18 @@ pub(crate) fn run_models_command(command: &ModelsCommand, surroundings: &CliEnvi
     Ok(if all_well { exit::SUCCESS } else { exit::FAILURE })
 }
 
-/// The request that a command sends to the provider of a profile.
+/// Request that a command sends to the provider of a profile.
 enum ProfileRequest {
-    /// A word.
+    /// Test request to the model.
     Check(NamedProfile),
-    /// Its models.
+    /// Request for the models of the provider.
     List(NamedProfile),
-    /// Nothing.
+    /// No request.
     Nobody(NamedProfile),
 }
 
 impl ProfileRequest {
+    /// Sends the request, if any, and returns the answer of the profile.
     async fn send_profile_request(self, network: &ModelNetwork) -> ProfileAnswer {
         match self {
             Self::Check(named) => send_test_request(named, network).await,
@@ -136,34 +137,34 @@ impl ProfileRequest {
     }
 }
 
-/// A profile to test, or the reason why it cannot be tested.
+/// Profile to test, or the error because of which the profile cannot be tested.
 struct NamedProfile {
     name: Arc<str>,
     link: Result<ChainedProfile, String>,
 }
 
-/// The result of a test.
+/// Answer of the provider of a profile, with the time in seconds.
 struct ProfileAnswer {
     name: Arc<str>,
     profile: Option<Arc<ModelProfile>>,
     seconds: f64,
-    /// The finding, or the error message.
+    /// Finding, or the error message.
     result: Result<ProfileFinding, String>,
 }
 
-/// The finding of a test.
+/// Finding about a profile.
 enum ProfileFinding {
-    /// Nothing was asked.
+    /// No request was sent.
     NotAsked,
-    /// Nothing was sent, because the model is the built-in simulated one.
+    /// No request was sent, because the model is simulated.
     Simulated,
-    /// The model answers.
+    /// The model answered.
     Answers,
     /// The provider offers these models.
     Models(Vec<String>),
 }
 
-/// Returns the profiles that a file uses, including fallbacks; without a file, those of the configuration.
+/// Returns the profiles that the ensemble uses, with fallbacks, or those of the configuration. Checks the trust if `sends`.
 fn list_chosen_profiles(
     args: &ModelsArgs,
     sends: bool,
@@ -222,6 +223,7 @@ fn list_model_choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
     models.filter(|choice| !matches!(choice, ModelChoice::Acp(_))).collect()
 }
 
+/// Returns the name of the model choice: the profile, the model with its provider, or the external agent.
 fn choice_name(choice: &ModelChoice) -> Arc<str> {
     match choice {
         ModelChoice::Profile(name) => name.clone(),
@@ -230,6 +232,7 @@ fn choice_name(choice: &ModelChoice) -> Arc<str> {
     }
 }
 
+/// Returns the message of the error, with its help text.
 fn profile_error_message(error: &ProfileError) -> String {
     match error.help_text() {
         Some(help) => format!("{error}; {help}"),
@@ -237,7 +240,7 @@ fn profile_error_message(error: &ProfileError) -> String {
     }
 }
 
-/// Sends a request for one word.
+/// Sends a short test request to the model, and returns the answer of the profile.
 async fn send_test_request(named: NamedProfile, network: &ModelNetwork) -> ProfileAnswer {
     ask_provider_in_time(
         named,
@@ -263,6 +266,7 @@ async fn send_test_request(named: NamedProfile, network: &ModelNetwork) -> Profi
     .await
 }
 
+/// Fetches the models that the provider of the profile offers.
 async fn fetch_provider_models(named: NamedProfile, network: &ModelNetwork) -> ProfileAnswer {
     ask_provider_in_time(
         named,
@@ -274,6 +278,7 @@ async fn fetch_provider_models(named: NamedProfile, network: &ModelNetwork) -> P
     .await
 }
 
+/// Calls `ask` with the provider of the profile, within the time limit. A simulated profile is not asked.
 async fn ask_provider_in_time(
     named: NamedProfile,
     network: &ModelNetwork,
@@ -303,6 +308,7 @@ async fn ask_provider_in_time(
     }
 }
 
+/// Builds a request that asks the model for one word.
 fn test_request(profile: Arc<ModelProfile>) -> ModelRequest {
     let prompt = "Answer with the word ok.";
     ModelRequest {
@@ -318,6 +324,7 @@ fn test_request(profile: Arc<ModelProfile>) -> ModelRequest {
     }
 }
 
+/// Renders the answers as a table with a line for each profile.
 fn render_profile_answers(answers: &[ProfileAnswer]) -> String {
     let widest =
         |text: fn(&ProfileAnswer) -> String| answers.iter().map(|one| text(one).chars().count()).max().unwrap_or(0);
@@ -342,6 +349,7 @@ fn render_profile_answers(answers: &[ProfileAnswer]) -> String {
 }
 
 impl ProfileAnswer {
+    /// Returns the provider and the model, or an empty text for a profile that was not found.
     fn provider_and_model(&self) -> String {
         match &self.profile {
             Some(profile) if profile.model.is_empty() || &*self.name == SIMULATED_PROVIDER => {
@@ -352,11 +360,13 @@ impl ProfileAnswer {
         }
     }
 
+    /// Returns the environment variable with the key of the profile. Returns `None` if the profile needs no key.
     fn key_variable_name(&self) -> Option<&str> {
         let profile = self.profile.as_ref()?;
         key_variable(profile, KnownProvider::find_by_name(&profile.provider)?)
     }
 
+    /// Describes the answer in a few words, or returns the error message.
     fn describe_answer(&self) -> String {
         let key = match self.key_variable_name() {
             Some(name) => format!("with the key in {name}"),
@@ -371,7 +381,7 @@ impl ProfileAnswer {
         }
     }
 
-    /// Renders the address of a request, and the name of its key.
+    /// Describes the address of a request, and the variable with its key.
     fn describe_request_address(&self) -> String {
         let profile = self.profile.as_ref();
         let provider = profile.and_then(|profile| KnownProvider::find_by_name(&profile.provider));
@@ -385,6 +395,7 @@ impl ProfileAnswer {
         }
     }
 
+    /// Converts the answer to JSON.
     fn to_json(&self) -> Value {
         let profile = self.profile.as_ref();
         let mut answer = json!({

@@ -1,4 +1,4 @@
-//! `ensemble schema`: prints the JSON Schemas of files, and a text that teaches a model.
+//! `ensemble schema`: prints the JSON Schemas of files, and a text that teaches a model to write ensembles.
 
 use clap::Args;
 
@@ -22,7 +22,7 @@ pub(crate) struct SchemaArgs {
     pub config: bool,
 }
 
-/// `ensemble schema`.
+/// Executes `ensemble schema`: prints the chosen schema, or the text for models. Returns the exit code.
 pub(crate) fn print_schema(args: &SchemaArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let json = |text: &str| surroundings.print_out_in_format(DocumentFormat::Json, text);
     match args {

@@ -1,4 +1,4 @@
-//! `ensemble trust`: what files do with keys and values of the environment, for the user to allow.
+//! `ensemble trust`: shows how files use keys and values of the environment, and records the trust of the user.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) struct TrustArgs {
     pub remove: Option<PathBuf>,
 }
 
-/// `ensemble trust`.
+/// Executes `ensemble trust`: shows the uses of the environment, asks for trust and records the trust. Returns the exit code.
 pub(crate) fn review_and_trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if args.list {
         return Ok(print_trusted_files(surroundings));
@@ -64,7 +64,7 @@ pub(crate) fn review_and_trust_file(args: &TrustArgs, surroundings: &CliEnvironm
     Ok(exit::SUCCESS)
 }
 
-/// Returns the file that is meant.
+/// Returns the file that the argument names, or the configuration of the project.
 fn resolve_file_to_trust(given: Option<&str>, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
     let project = &surroundings.project;
     let Some(path_argument) = given else {
@@ -85,6 +85,7 @@ fn resolve_file_to_trust(given: Option<&str>, surroundings: &CliEnvironment) -> 
     Ok(project.resolve_ensemble_file(path_argument)?)
 }
 
+/// Renders the uses of the environment, file by file.
 fn render_reviews(reviews: &[TrustReview], surroundings: &CliEnvironment) -> String {
     let mut text = String::new();
     for review in reviews {
@@ -98,7 +99,10 @@ fn render_reviews(reviews: &[TrustReview], surroundings: &CliEnvironment) -> Str
     text
 }
 
-/// Asks at the terminal. Only a plain yes is one.
+/// Asks the user at the terminal for trust. Returns whether the answer is `y` or `yes`.
+///
+/// # Errors
+/// Standard input is no terminal.
 fn ask_for_consent(surroundings: &CliEnvironment) -> Result<bool, CliError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
@@ -115,6 +119,10 @@ fn ask_for_consent(surroundings: &CliEnvironment) -> Result<bool, CliError> {
     Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
+/// Converts a review to an entry for the list of trusted files.
+///
+/// # Errors
+/// The path is not valid UTF-8.
 fn to_trusted(review: &TrustReview) -> Result<TrustedFile, CliError> {
     let path = review
         .path
@@ -126,6 +134,7 @@ fn to_trusted(review: &TrustReview) -> Result<TrustedFile, CliError> {
     })
 }
 
+/// Prints the trusted files. Returns the exit code.
 fn print_trusted_files(surroundings: &CliEnvironment) -> u8 {
     let trusted = surroundings.project.trust.list_trusted();
     let lines: String = trusted
@@ -136,6 +145,10 @@ fn print_trusted_files(surroundings: &CliEnvironment) -> u8 {
     exit::SUCCESS
 }
 
+/// Removes the trust in the file, or in the configuration of a folder. Returns the exit code.
+///
+/// # Errors
+/// The file is not trusted.
 fn remove_trust(path: &Path, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let project = &surroundings.project;
     let mut path = project.folder.join(path);

@@ -12,7 +12,7 @@ use ensemble_reports::report::sanitized_writer::TrustedStyle;
 use ensemble_reports::report::{diagnostics, format_count, indent_later_lines};
 use ensemble_runs::RunError;
 
-/// The word before an error.
+/// Style of the word `error` before a message.
 const ERROR_STYLE: TrustedStyle = TrustedStyle::new(anstyle::AnsiColor::Red.on_default().bold());
 
 /// An error of a command.
@@ -56,7 +56,7 @@ impl From<LogReadError> for CliError {
 }
 
 impl CliError {
-    /// Returns a usage error.
+    /// Creates a usage error without a help text.
     pub(crate) fn usage_error(message: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
@@ -64,7 +64,7 @@ impl CliError {
         }
     }
 
-    /// Returns a usage error that says what to do.
+    /// Creates a usage error with a help text.
     pub(crate) fn usage_error_with_help(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
@@ -103,7 +103,7 @@ impl CliError {
         }
     }
 
-    /// Returns the message with its help text, in the form for the terminal.
+    /// Renders the error as lines for the terminal, with findings or the help text. `color` enables styles.
     pub(crate) fn render_for_terminal(&self, color: bool) -> String {
         if let Self::Run(RunError::Project(ProjectError::Invalid(findings))) = self {
             return diagnostics::render_diagnostics(findings, color);
@@ -121,6 +121,7 @@ impl CliError {
         text
     }
 
+    /// Returns the help text of the error, without the word `help:`.
     fn help_text(&self) -> Option<String> {
         match self {
             Self::Usage { help, .. } => help.clone(),
@@ -131,7 +132,7 @@ impl CliError {
     }
 }
 
-/// Returns the message; it names the option of the command line that causes the error.
+/// Returns the message of a run error. The message names the option of the command line that causes the error.
 fn run_error_message(error: &RunError) -> String {
     match error {
         RunError::NoTool { tool, is_denied, .. } => {
@@ -146,7 +147,7 @@ fn run_error_message(error: &RunError) -> String {
     }
 }
 
-/// Returns the latest runs that the text names, and the number of the others.
+/// Returns the message about an id that matches several runs. The message lists the latest eight runs.
 fn ambiguous_run_message(given: &str, candidates: &[RunId]) -> String {
     const MOST: usize = 8;
     let latest: Vec<&str> = candidates.iter().rev().take(MOST).map(RunId::as_str).collect();
@@ -161,7 +162,7 @@ fn ambiguous_run_message(given: &str, candidates: &[RunId]) -> String {
     )
 }
 
-/// Returns the help text for an error of the project's files.
+/// Returns the help text for an error in a file of the project.
 fn project_help(error: &ProjectError) -> Option<String> {
     Some(match error {
         ProjectError::IsFolder(_) => "name a file in the folder; `ensemble validate` accepts folders".to_owned(),
@@ -184,7 +185,7 @@ fn project_help(error: &ProjectError) -> Option<String> {
     })
 }
 
-/// Returns the help text for the error.
+/// Returns the help text for an error of the run layer.
 fn run_error_help(error: &RunError) -> Option<String> {
     Some(match error {
         RunError::Project(error) => return project_help(error),
@@ -249,6 +250,7 @@ fn run_error_help(error: &RunError) -> Option<String> {
     })
 }
 
+/// Returns the help text for an error of the run store.
 fn store_error_help(error: &StoreError) -> Option<String> {
     Some(match error {
         StoreError::Unknown { .. } | StoreError::InvalidId(_) => "`ensemble runs list` shows all runs".to_owned(),

@@ -6,15 +6,15 @@
 use crate::command::shared::error::CliError;
 use ensemble_runs::store::files::{AppendFault, start_recording_effects};
 
-/// The environment variable.
+/// Environment variable that describes the fault.
 const FAULT_VARIABLE: &str = "ENSEMBLE_FAULT";
-/// The environment variable with the file to which all effects on recorded runs are appended.
+/// Environment variable with the file to which all effects on recorded runs are appended.
 const EFFECTS_VARIABLE: &str = "ENSEMBLE_EFFECTS";
 
-/// Arms the fault that the environment variable describes, and records effects if that is asked for.
+/// Arms the fault of `ENSEMBLE_FAULT`, and starts the recording of effects if `ENSEMBLE_EFFECTS` names a file.
 ///
 /// # Errors
-/// The value of the variable is not valid.
+/// The value of a variable is not valid, or the file of effects cannot be opened.
 pub(crate) fn arm_fault_from_environment() -> Result<(), CliError> {
     if let Some(path) = std::env::var_os(EFFECTS_VARIABLE).filter(|path| !path.is_empty()) {
         let recorded = start_recording_effects(path.as_ref());

@@ -1,4 +1,4 @@
-//! The texts of `--help` beside those of the arguments: groups of commands, headings of options, examples and exit codes.
+//! Texts of `--help` in addition to those of the arguments: groups of commands, headings of options, examples and exit codes.
 //!
 //! **Invariant:** every command is in one group, and every example is accepted by the arguments of its command.
 
@@ -7,7 +7,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::exit;
 use crate::command::command_line::Cli;
 
-/// The commands of the program by what a user wants, in the order in which `ensemble --help` lists them.
+/// Commands of the program by purpose, in the order of `ensemble --help`.
 const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["run", "chat", "batch", "resume", "continue"]),
     (
@@ -21,7 +21,7 @@ const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ("Set up", &["models", "trust", "schema", "completions", "man"]),
 ];
 
-/// The headings under which `--help` shows options, with the ids of their arguments.
+/// Headings of options in `--help`, with the ids of their arguments.
 const OPTION_HEADINGS: &[(&str, &[&str])] = &[
     (
         "Input",
@@ -46,16 +46,16 @@ const OPTION_HEADINGS: &[(&str, &[&str])] = &[
     ("Telemetry", &["otlp", "otlp_content"]),
 ];
 
-/// Commands that ignore the global options, so that their help does not show them.
+/// Commands that ignore the global options, so that their help does not show these options.
 const WITHOUT_GLOBAL_OPTIONS: &[&str] = &["completions", "man"];
 
-/// The commands whose options have headings: those that run conversations.
+/// Commands that run conversations, whose options have headings.
 const WITH_HEADINGS: &[&str] = &["run", "chat", "batch", "resume", "continue", "fork", "rerun"];
 
 /// Exit codes of a command, each with its meaning.
 type ExitCodes = &'static [(&'static str, &'static str)];
 
-/// The examples and the exit codes of a command.
+/// Examples and exit codes of a command.
 struct CommandHelp {
     name: &'static str,
     examples: [(&'static str, &'static str); 2],
@@ -127,7 +127,7 @@ const RUNS: ExitCodes = &[
     ),
 ];
 
-/// One row for each command.
+/// Examples and exit codes, one entry for each command.
 const COMMANDS: &[CommandHelp] = &[
     CommandHelp {
         name: "run",
@@ -413,7 +413,7 @@ const COMMANDS: &[CommandHelp] = &[
     },
 ];
 
-/// Returns the command line of the program with all texts of `--help`.
+/// Builds the command line of the program with all texts of `--help`.
 pub(crate) fn command_with_help() -> Command {
     let mut program = Cli::command();
     let global_options: Vec<Arg> = program
@@ -438,6 +438,7 @@ pub(crate) fn command_with_help() -> Command {
 }
 
 impl CommandHelp {
+    /// Renders the text after the options of a command: its examples and its exit codes.
     fn render_examples_and_exit_codes(&self) -> String {
         let mut text = "Examples:".to_owned();
         for (example, purpose) in self.examples {
@@ -451,11 +452,12 @@ impl CommandHelp {
     }
 }
 
-/// Hides options: clap does not add a global option to a command that has an argument with the same id.
+/// Adds hidden copies of the options to the command. clap does not add a global option to a command with an argument of the same id.
 fn hide_options(command: Command, options: &[Arg]) -> Command {
     command.args(options.iter().cloned().map(|option| option.hide(true)))
 }
 
+/// Moves each option of the command under the heading of its group.
 fn set_option_headings(command: Command) -> Command {
     command.mut_args(|arg| match find_heading(arg.get_id().as_str()) {
         Some(heading) => arg.help_heading(heading),
@@ -463,12 +465,13 @@ fn set_option_headings(command: Command) -> Command {
     })
 }
 
+/// Returns the heading of the option with this id. Returns `None` if the option has no heading.
 fn find_heading(id: &str) -> Option<&'static str> {
     let (heading, _) = OPTION_HEADINGS.iter().find(|(_, ids)| ids.contains(&id))?;
     Some(heading)
 }
 
-/// Renders the commands of the program, group by group.
+/// Renders the commands of the program with their descriptions, group by group.
 fn render_command_groups(program: &Command) -> String {
     let mut text = String::new();
     for (group, names) in COMMAND_GROUPS {

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-/// The output format.
+/// Output format of a command that prints one document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum DocumentFormat {
     /// Readable text.
@@ -23,7 +23,7 @@ pub(crate) struct DocumentFormatArgs {
 }
 
 impl DocumentFormatArgs {
-    /// Returns whether one JSON document is printed.
+    /// Returns whether the command prints one JSON document.
     pub(crate) fn is_json(&self) -> bool {
         self.json || self.output == DocumentFormat::Json
     }

@@ -1,4 +1,4 @@
-//! How each output format spells out what a terminal would obey.
+//! Escape style of each output format: the way to make control characters harmless.
 
 use crate::command::check::ValidateFormat;
 use crate::command::check::graph::GraphFormat;

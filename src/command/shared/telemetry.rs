@@ -1,7 +1,7 @@
-//! `--otlp`: spans of runs go to a collector while they are driven.
+//! Export of the spans of runs to a collector while the program drives the runs (`--otlp`).
 //!
-//! Only who starts the program turns this on, by the option or by `ENSEMBLE_OTLP=1`; no file of a project can. Where the spans go is
-//! said by the variables that all OpenTelemetry programs know.
+//! Only the user who starts the program enables the export, by the option or by `ENSEMBLE_OTLP=1`. A file of a project cannot.
+//! The standard OpenTelemetry variables name the collector.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,23 +14,25 @@ use ensemble_telemetry::{
     HttpClientBuilder, LiveTelemetry, SpanExporter, TelemetryResource, TelemetrySettings, TelemetrySettingsError,
 };
 
-/// The variable that does what `--otlp` does, for CI.
+/// Environment variable with the effect of `--otlp`, for CI.
 const OTLP_VARIABLE: &str = "ENSEMBLE_OTLP";
 
-/// The telemetry of the program: none until a command turns it on.
+/// Telemetry of the program: off until a command starts the export.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CliTelemetry(Arc<OnceLock<Option<Arc<RunningTelemetry>>>>);
 
+/// Telemetry that was started: its export and the data that messages need.
 #[derive(Debug)]
 struct RunningTelemetry {
     live: LiveTelemetry,
     secrets: Vec<String>,
-    /// Where the spans go, without secrets.
+    /// URL of the collector without secrets.
     endpoint: String,
 }
 
 impl CliTelemetry {
-    /// Turns it on, if these options or the environment say so.
+    /// Starts the export if the options or the environment ask for it. Returns the tracer.
+    /// Returns `None` if no export is wanted or its settings are not valid. Calls `warn` about invalid settings.
     pub(crate) fn start_if_wanted(&self, args: &TelemetryArgs, warn: impl FnOnce(&str)) -> Option<Arc<dyn RunTracer>> {
         let started = self.0.get_or_init(|| {
             let is_wanted = args.otlp || non_empty_variable(OTLP_VARIABLE).is_some_and(|value| value == "1");
@@ -48,7 +50,7 @@ impl CliTelemetry {
         Some(Arc::clone(started) as Arc<dyn RunTracer>)
     }
 
-    /// Sends what is left, and says if something was not taken.
+    /// Sends the remaining spans and waits for their delivery. Calls `warn` if some spans did not reach the collector.
     pub(crate) fn finish_export(&self, warn: impl FnOnce(&str)) {
         let Some(started) = self.0.get().and_then(Option::as_ref) else {
             return;
@@ -68,11 +70,12 @@ impl CliTelemetry {
     }
 }
 
-/// Returns the resource of spans, as the environment names it.
+/// Returns the resource of all spans, from the OpenTelemetry variables.
 pub(crate) fn telemetry_resource_from_environment() -> TelemetryResource {
     TelemetryResource::from_otel_variables(non_empty_variable)
 }
 
+/// Starts the exporter thread with the settings of the environment. `with_content` adds prompts and replies to the spans.
 fn start_span_export(with_content: bool) -> Result<RunningTelemetry, TelemetrySettingsError> {
     let settings = TelemetrySettings::from_variables(non_empty_variable)?;
     let client: HttpClientBuilder = Box::new(|| {
@@ -90,6 +93,7 @@ fn start_span_export(with_content: bool) -> Result<RunningTelemetry, TelemetrySe
     })
 }
 
+/// Returns the trimmed value of the environment variable. Returns `None` if the variable is unset or blank.
 fn non_empty_variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok()?;
     Some(value.trim().to_owned()).filter(|value| !value.is_empty())

@@ -1,11 +1,11 @@
-//! What a command says of files that it has left alone.
+//! Messages about files of a project that the program ignored.
 
 use std::path::Path;
 
 use ensemble_core::operator::escape_hidden;
 use ensemble_project::IgnoredContent;
 
-/// Renders the message about a file that the command ignored.
+/// Renders the note about an untrusted file, or a file of another owner, that the command ignored.
 pub(crate) fn render_ignored_file_note(left_alone: &IgnoredContent) -> String {
     match left_alone {
         IgnoredContent::IgnoredParts { path, lines } => {
@@ -26,7 +26,7 @@ pub(crate) fn render_ignored_file_note(left_alone: &IgnoredContent) -> String {
     }
 }
 
-/// Returns the path, without characters that a terminal obeys.
+/// Returns the path as text, with its control characters escaped.
 pub(crate) fn escape_path(path: &Path) -> String {
     escape_hidden(&path.display().to_string())
 }

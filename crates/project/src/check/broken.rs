@@ -1,4 +1,4 @@
-//! Rhai scripts that do not compile.
+//! Checks of Rhai scripts that do not compile.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use ensemble_scripts::ScriptError;
 use super::EnsembleFolder;
 
 impl EnsembleFolder<'_> {
-    /// Returns the finding in the script at `path` if it does not compile, or the one at its name if it cannot be read.
+    /// Returns the finding in the script at `path` if the script does not compile, or the finding at its name if the file cannot be read.
     pub(super) fn check_rhai_file_compiles(&self, path: &Path, at: RouteLocation) -> Option<Finding> {
         let finding = self.map_script_facts(path, |known| match (&known.source, &known.analysis.error) {
             (Err(error), _) => {
@@ -33,7 +33,7 @@ impl EnsembleFolder<'_> {
         finding.flatten()
     }
 
-    /// Returns the findings about scripts that stand for a person, for a model, or for the rules of a context window.
+    /// Checks the scripts that replace a user, a model, or the rules of a context window.
     pub(super) fn check_replacement_scripts(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let agents = ensemble.agents.iter().enumerate();
         let of_agents = agents.filter_map(|(at, agent)| find_agent_script(agent, &Agent::route_at(at)));
@@ -49,7 +49,7 @@ impl EnsembleFolder<'_> {
             .collect()
     }
 
-    /// Returns the finding about a script that is always a Rhai script.
+    /// Checks a script that must be a Rhai script.
     fn check_rhai_script_name(&self, name: &str, at: RouteLocation) -> Option<Finding> {
         if !self.allows_paths_in_text(name) {
             return None;
@@ -67,7 +67,7 @@ impl EnsembleFolder<'_> {
     }
 }
 
-/// Returns the script that answers for a person, or selects the messages that a model receives.
+/// Returns the script that answers for a user, or that selects the messages for a model, with its location.
 fn find_agent_script<'a>(agent: &'a Agent, route: &Route) -> Option<(&'a str, RouteLocation)> {
     match &agent.kind {
         AgentKind::Input(input) => match &input.responses {

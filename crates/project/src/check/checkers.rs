@@ -1,7 +1,7 @@
-//! Scripts that are run by interpreters of the machine, parsed by these interpreters (`validate --check-scripts`).
+//! Syntax checks of scripts by the interpreters of the machine (`validate --check-scripts`).
 //!
-//! A parser reads the script and executes nothing of it. It runs in the root folder and without the variables and files
-//! that would make an interpreter load other code first.
+//! An interpreter only parses the script and executes nothing. It runs in the root folder and without the variables and files
+//! that would make the interpreter load other code first.
 
 #![expect(clippy::disallowed_methods, reason = "interpreters are started as parsers")]
 
@@ -25,13 +25,13 @@ use ensemble_scripts::regular_files::{MAX_SCRIPT_BYTES, read_text};
 use super::EnsembleFolder;
 use super::command::find_interpreted_script;
 
-/// The longest time for one script.
+/// Time limit for one script.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest message of a parser that is read, in bytes.
+/// Maximum size of the message of a parser, in bytes.
 const MAX_MESSAGE_BYTES: u64 = 64 << 10;
-/// Variables that make an interpreter load code, or behave otherwise.
+/// Variables that make an interpreter load code, or change its behavior.
 const REMOVED_VARIABLES: [&str; 6] = ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "NODE_OPTIONS", "NODE_PATH"];
-/// Parses standard input. `-I` keeps modules of the folder and of the user away, and `-S` those of the site.
+/// Python program that parses standard input. `-I` excludes modules of the folder and of the user, and `-S` those of the site.
 const PYTHON_PARSER: &str = "import sys
 try:
     compile(sys.stdin.buffer.read(), 'script', 'exec', dont_inherit=True)
@@ -43,7 +43,7 @@ except ValueError as e:
     sys.exit(1)
 ";
 
-/// A program that parses scripts.
+/// Interpreter that checks the syntax of scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum SyntaxChecker {
     Python,
@@ -52,20 +52,21 @@ enum SyntaxChecker {
     Node,
 }
 
-/// The result of a parser for a script.
+/// Result of the syntax check of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SyntaxOutcome {
     Fine,
-    /// Line and column from 1; 0 where there is none.
+    /// Line and column from 1; 0 if unknown.
     Error {
         line: usize,
         column: usize,
         message: String,
     },
-    /// Why it was not checked.
+    /// The script was not checked, for this reason.
     Unchecked(UncheckedReason),
 }
 
+/// Reason why a script was not checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum UncheckedReason {
     NotInstalled,
@@ -73,17 +74,17 @@ enum UncheckedReason {
     Failed(String),
 }
 
-/// The outcome of a parser, which runs once for a script.
+/// Shared result of a syntax check, which runs once for a script.
 type SharedOutcome = Arc<OnceLock<SyntaxOutcome>>;
 
-/// The scripts that were checked, for all folders of a call.
+/// Cache of the syntax checks of all folders of a call.
 #[derive(Debug, Default)]
 pub struct SyntaxChecks {
     outcomes: Mutex<HashMap<(PathBuf, SyntaxChecker), SharedOutcome>>,
 }
 
 impl SyntaxChecks {
-    /// Returns why some scripts were not checked, each reason once.
+    /// Describes why some scripts were not checked. Returns each reason once.
     pub fn describe_unchecked_scripts(&self) -> Vec<String> {
         let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut absent: BTreeMap<SyntaxChecker, usize> = BTreeMap::new();
@@ -120,6 +121,7 @@ impl SyntaxChecks {
         absent.chain(other_reasons).collect()
     }
 
+    /// Checks the syntax of the script, unless the cache contains the result.
     fn check_script_once(&self, path: &Path, checker: SyntaxChecker, places: &ScriptFolders) -> SyntaxOutcome {
         let key = (path.to_owned(), checker);
         let cell = Arc::clone(
@@ -134,6 +136,7 @@ impl SyntaxChecks {
 }
 
 impl SyntaxChecker {
+    /// Returns the name of the interpreter program.
     fn program_name(self) -> &'static str {
         match self {
             Self::Python => "python3",
@@ -143,7 +146,7 @@ impl SyntaxChecker {
         }
     }
 
-    /// Returns the one for scripts that this program runs.
+    /// Returns the checker for scripts of this interpreter. Returns `None` for other programs.
     fn for_interpreter(program: &str) -> Option<Self> {
         match program {
             "python3" | "python" => Some(Self::Python),
@@ -154,6 +157,7 @@ impl SyntaxChecker {
         }
     }
 
+    /// Runs the interpreter to parse the script in this file.
     fn run_syntax_check(self, path: &Path, places: &ScriptFolders) -> SyntaxOutcome {
         if !is_on_path(self.program_name(), places) {
             return SyntaxOutcome::Unchecked(UncheckedReason::NotInstalled);
@@ -175,7 +179,7 @@ impl SyntaxChecker {
         }
     }
 
-    /// Parses the message of a failed parser.
+    /// Parses the message of an interpreter that found an error.
     fn parse_checker_message(self, path: &Path, said: &str) -> SyntaxOutcome {
         let error = match self {
             Self::Python => parse_python_error(said),
@@ -189,7 +193,7 @@ impl SyntaxChecker {
     }
 }
 
-/// `3:5:message`.
+/// Parses a message in the form `3:5:message`.
 fn parse_python_error(said: &str) -> Option<SyntaxOutcome> {
     let mut parts = said.splitn(3, ':');
     Some(SyntaxOutcome::Error {
@@ -199,7 +203,7 @@ fn parse_python_error(said: &str) -> Option<SyntaxOutcome> {
     })
 }
 
-/// `a.sh: 3: message`, `a.sh: line 3: message`.
+/// Parses a message in the form `a.sh: 3: message` or `a.sh: line 3: message`.
 fn parse_shell_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     let path = path.to_str()?;
     let location_text = said.lines().next()?.split_once(path)?.1.strip_prefix(": ")?;
@@ -214,7 +218,7 @@ fn parse_shell_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     })
 }
 
-/// `a.js:3`, the line, a caret below it, and `SyntaxError: message`.
+/// Parses a message that consists of `a.js:3`, the line, a caret, and `SyntaxError: message`.
 fn parse_node_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     let message = said.lines().find_map(|line| line.strip_prefix("SyntaxError: "))?;
     let mut lines = said.lines();
@@ -230,7 +234,8 @@ fn parse_node_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     })
 }
 
-/// Returns whether the program succeeded, and what it wrote on standard error.
+/// Runs the command with the input and a time limit. Returns whether the command succeeded, and its standard error.
+/// Kills a command that is too slow.
 fn run_with_time_limit(mut command: Command, input: &[u8], limit: Duration) -> Result<(bool, String), UncheckedReason> {
     let failed = |error: std::io::Error| UncheckedReason::Failed(error.to_string());
     for variable in REMOVED_VARIABLES {
@@ -270,7 +275,7 @@ fn run_with_time_limit(mut command: Command, input: &[u8], limit: Duration) -> R
 }
 
 impl EnsembleFolder<'_> {
-    /// Returns the syntax errors of scripts that interpreters of the machine run, if they are to be checked.
+    /// Checks the syntax of all scripts that interpreters of the machine run, in parallel. Returns nothing if the checks are not enabled.
     pub(super) fn check_script_syntax(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let Some(checkers) = &self.checkers else {
             return Vec::new();
@@ -299,6 +304,7 @@ impl EnsembleFolder<'_> {
         scripts.into_iter().filter_map(finding).collect()
     }
 
+    /// Creates the finding about a syntax error in the script. `at` is the location of the script's name.
     fn syntax_error_finding(
         &self,
         path: &Path,
@@ -319,6 +325,7 @@ impl EnsembleFolder<'_> {
         finding.with_inner_source(source, span)
     }
 
+    /// Lists the scripts of agents and tools that an interpreter can check, with their locations in the ensemble.
     fn list_checkable_scripts(&self, ensemble: &Ensemble) -> Vec<(PathBuf, SyntaxChecker, RouteLocation)> {
         let agents = ensemble.agents.iter().enumerate();
         let of_agents = agents.filter_map(|(at, agent)| match &agent.kind {
@@ -353,7 +360,7 @@ impl EnsembleFolder<'_> {
     }
 }
 
-/// Returns the script, and the program that parses it.
+/// Returns the file of the script and its checker. Reads the first line of a program. Returns `None` for other programs.
 fn find_script_and_checker(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(PathBuf, SyntaxChecker)> {
     let ResolvedScript::Process(invocation) = resolved else {
         return None;
@@ -376,7 +383,7 @@ fn find_script_and_checker(resolved: &ResolvedScript, places: &ScriptFolders) ->
     Some((invocation.program.clone(), SyntaxChecker::for_interpreter(program)?))
 }
 
-/// Returns the line without the blanks around it.
+/// Returns the span of the line without leading and trailing blanks.
 fn trimmed_line_span(source: &SourceText, line: usize) -> Span {
     let text = source.line_text(line);
     let start = source.find_word_span(LineColumn { line, column: 1 }).start;

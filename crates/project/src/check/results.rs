@@ -1,4 +1,4 @@
-//! What ensembles that an ensemble names give as their results, as far as their files tell.
+//! Result types of nested ensembles, as far as their files declare them.
 
 use ensemble_language::check::{OutputKeys, ensemble_result_type};
 use ensemble_language::condition::ValueType;
@@ -7,8 +7,8 @@ use ensemble_language::loader;
 use super::{EnsembleFolder, MAX_CACHED_FILES};
 
 impl EnsembleFolder<'_> {
-    /// Returns the type of the output of an agent that is this ensemble. Returns `None` if its file cannot be read, or
-    /// it declares no `result`.
+    /// Infers the type of the output of an agent that runs the named ensemble. Returns `None` if the file cannot be read, or
+    /// the ensemble declares no `result`.
     pub(super) fn infer_nested_result_type(&self, named: &str) -> Option<ValueType> {
         let places = &self.places;
         let resolved_path = self
@@ -38,7 +38,7 @@ impl EnsembleFolder<'_> {
         result
     }
 
-    /// Returns the keys of that output.
+    /// Returns the keys of the result of the named ensemble. Returns `None` if the keys are unknown.
     pub(super) fn nested_result_keys(&self, named: &str) -> Option<OutputKeys> {
         let result = self.infer_nested_result_type(named)?;
         let fields = result.map_fields().filter(|fields| fields.other_values.is_none())?;

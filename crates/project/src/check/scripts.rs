@@ -1,4 +1,4 @@
-//! The texts of Rhai scripts: each file is read and examined once for all folders of a call.
+//! Cache of the analyses of Rhai scripts. Each file is read and analyzed once for all folders of a call.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use ensemble_scripts::{self, ScriptAnalysis};
 
 use super::MAX_CACHED_FILES;
 
-/// Largest script that is examined, in bytes.
+/// Maximum size of a script that is analyzed, in bytes.
 const MAX_ANALYZED_BYTES: usize = 256 << 10;
 
-/// The facts about the scripts of all folders.
+/// Cache of the texts and analyses of Rhai scripts, for all folders.
 #[derive(Debug, Default)]
 pub struct RhaiScriptCache(Mutex<HashMap<PathBuf, Arc<OnceLock<RhaiScriptFacts>>>>);
 
-/// The facts about one script.
+/// Text and analysis of a Rhai script.
 #[derive(Debug)]
 pub(super) struct RhaiScriptFacts {
-    /// Its text, or why it cannot be read.
+    /// Text of the script, or the error in reading the file.
     pub(super) source: Result<SourceText, String>,
-    /// What its text tells; nothing for a very large script.
+    /// Analysis of the text; empty for a very large script.
     pub(super) analysis: ScriptAnalysis,
 }
 
 impl RhaiScriptCache {
-    /// Returns the facts about the script in this file, which `name` calls in messages.
+    /// Returns the facts about the script in this file. Reads and analyzes the file once. `name` returns the file name for messages.
     pub(super) fn load_facts_once(&self, path: &Path, name: impl FnOnce() -> String) -> Arc<OnceLock<RhaiScriptFacts>> {
         let cell = {
             let mut scripts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,6 +42,7 @@ impl RhaiScriptCache {
 }
 
 impl RhaiScriptFacts {
+    /// Reads and analyzes the script in this file. `name` is the file name for messages.
     fn from_file(path: &Path, name: &str) -> Self {
         match read_text(path, MAX_SCRIPT_BYTES) {
             Ok(text) => Self {

@@ -1,6 +1,6 @@
-//! What agents that are no scripts can put out, as far as the files tell.
+//! Possible outputs of agents that are no scripts, as far as the files declare them.
 //!
-//! Invariant: it is `None` where the keys can be any.
+//! Invariant: the outputs are `None` if any key is possible.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use ensemble_language::ensemble::{
 };
 use ensemble_scripts::LiteralOutput;
 
-/// Returns the possible outputs of the agent; `None` where they may be any.
+/// Returns the possible outputs of an agent with simulated replies or with choices. Returns `None` if any output is possible.
 pub(crate) fn find_possible_outputs(
     ensemble: &Ensemble,
     configured: &[(Arc<str>, ModelProfile)],
@@ -34,7 +34,7 @@ pub(crate) fn find_possible_outputs(
     }
 }
 
-/// Returns the outputs of a simulated model, if its replies are texts.
+/// Returns the outputs of a simulated model. Returns `None` if its replies are not a list of texts.
 fn simulated_outputs(profile: &ModelProfile) -> Option<Vec<LiteralOutput>> {
     let Some(SimulatedReplySource::Replies(replies)) = &profile.simulated else {
         return None;
@@ -48,6 +48,7 @@ fn simulated_outputs(profile: &ModelProfile) -> Option<Vec<LiteralOutput>> {
     (profile.fallback.is_none() || !fails).then(|| parse_text_outputs(texts))
 }
 
+/// Parses each text as a reply, and returns the types of its keys.
 fn parse_text_outputs<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<LiteralOutput> {
     let entries = |text: &String| {
         parse_reply_without_schema(text)

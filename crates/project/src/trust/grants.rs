@@ -1,5 +1,5 @@
-//! What a file would do with the user's keys and environment, a line for each. A line has no characters that hide or
-//! change what a terminal shows.
+//! Descriptions of the ways in which a file uses the user's keys and environment, a line for each. A line contains no characters that hide or
+//! change the output of a terminal.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use ensemble_language::ensemble::{
 use ensemble_language::profiles::ModelOverride;
 use ensemble_process::is_minimal_variable;
 
-/// Returns the variables that a profile sends. The provider's own key at the provider's own address is not among them.
+/// Returns a line for each variable that the profile sends. The key of a provider that is sent to the provider's address needs no line.
 pub(crate) fn describe_profile_uses(name: &str, profile: &ModelProfile) -> Vec<String> {
     let Some(provider) = HttpProvider::find_by_name(&profile.provider) else {
         return Vec::new();
@@ -39,7 +39,7 @@ pub(crate) fn describe_profile_uses(name: &str, profile: &ModelProfile) -> Vec<S
     lines
 }
 
-/// Returns the variables that an ensemble sends with these overrides of models, and those that its programs receive.
+/// Returns a line for each variable that the ensemble sends with these overrides of models, or passes to programs.
 pub(crate) fn describe_ensemble_uses(ensemble: &Ensemble, overrides: &[ModelOverride], root: &Path) -> Vec<String> {
     let of_profile = |(name, profile): &(Arc<str>, ModelProfile)| {
         describe_profile_uses(name, &ModelOverride::apply_matching(overrides, name, profile.clone()))
@@ -86,12 +86,13 @@ pub(crate) fn describe_ensemble_uses(ensemble: &Ensemble, overrides: &[ModelOver
     lines
 }
 
+/// Returns whether the tool is a server of the MCP client.
 fn is_client_mcp_server(ensemble: &Ensemble, used: &ToolReference) -> bool {
     let tool = ensemble.find_tool(&used.tool);
     tool.is_some_and(|tool| tool.kind == ToolKind::Mcp(McpServer::Client))
 }
 
-/// Returns the variables that the ensemble's profiles name.
+/// Iterates over the variables that the profiles of the ensemble name.
 fn list_profile_variable_names(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     ensemble.model_profiles.iter().flat_map(|(_, profile)| {
         let headers = profile.headers.iter().filter_map(|(_, text)| match text {
@@ -102,7 +103,8 @@ fn list_profile_variable_names(ensemble: &Ensemble) -> impl Iterator<Item = &str
     })
 }
 
-/// A script inherits the user's environment without keys, so only keys and `{env: NAME}` are told.
+/// Appends a line for each key or `{env: NAME}` that the script gets. A script inherits the environment without keys. `who` names the
+/// agent or tool.
 fn push_script_uses(
     who: &str,
     script: &str,
@@ -127,7 +129,7 @@ fn push_script_uses(
     }
 }
 
-/// A program with a small environment: every other variable that it is given is told.
+/// Appends a line for each variable outside of the minimal environment that the program gets.
 fn push_external_program_uses(agent: &str, program: &AcpProgram, lines: &mut Vec<String>) {
     for (own, variable) in pairs_with_source_variables(program.declared_variables())
         .filter(|(own, variable)| own != variable || !is_minimal_variable(variable))
@@ -139,6 +141,7 @@ fn push_external_program_uses(agent: &str, program: &AcpProgram, lines: &mut Vec
     }
 }
 
+/// Appends a line for each variable that the MCP server gets.
 fn push_server_uses(name: &str, server: &McpServer, root: &Path, lines: &mut Vec<String>) {
     match server {
         McpServer::Url { url, headers } => {
@@ -165,6 +168,7 @@ fn push_server_uses(name: &str, server: &McpServer, root: &Path, lines: &mut Vec
     }
 }
 
+/// Iterates over the settings from the environment, as the name of the setting and the name of its variable.
 fn pairs_with_source_variables(settings: &[(String, EnvOrHeaderValue)]) -> impl Iterator<Item = (&str, &str)> {
     settings.iter().filter_map(|(name, setting)| match setting {
         EnvOrHeaderValue::FromEnvironment { variable, .. } => Some((name.as_str(), variable.as_str())),
@@ -173,6 +177,7 @@ fn pairs_with_source_variables(settings: &[(String, EnvOrHeaderValue)]) -> impl 
     })
 }
 
+/// Returns the command line as text, with its control characters escaped.
 fn escape_command_line(command: &CommandLine) -> String {
     escape_hidden(&match command {
         CommandLine::Text(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! The runs of inner ensembles, which are workflows of their own.
+//! Nested runs of a run, which are separate workflows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,25 +13,26 @@ use restate_sdk::prelude::*;
 
 use super::{RunWorkflowClient, WorkflowRunDrive, WorkflowWakeReason};
 
-/// How many seconds a run inside another that was cut short may take to end.
+/// Maximum number of seconds until an interrupted nested run has ended.
 const MAX_END_SECONDS: u32 = 10;
 
-/// A run of an inner ensemble that is under way.
+/// Nested run that is running.
 pub(super) struct RunningNestedRun {
     pub(super) agent: Arc<str>,
-    /// Its name in the run that it is inside.
+    /// Name of the run in its outer run.
     name: String,
-    /// The id of its workflow.
+    /// Id of the workflow.
     run: Arc<str>,
 }
 
 impl RunningNestedRun {
+    /// Returns whether the run belongs to the agent and has this name.
     fn belongs_to_agent_with_name(&self, agent: &Arc<str>, name: &str) -> bool {
         self.agent == *agent && self.name == name
     }
 }
 
-/// Returns the records of a run inside another that was cut short with it, when it has ended. `None`: it never began.
+/// Waits until an interrupted nested run has ended, and returns its records. Returns `None` if the run never started.
 pub(super) async fn wait_for_nested_records(
     ctx: &WorkflowContext<'_>,
     run: &str,
@@ -49,7 +50,7 @@ pub(super) async fn wait_for_nested_records(
     }
 }
 
-/// Returns the workflow that goes on with a run inside another after this one was cut short.
+/// Returns the id of the workflow that continues the nested run of this workflow.
 fn next_workflow_id(run: &str) -> Arc<str> {
     let counted = run
         .rsplit_once('~')
@@ -59,8 +60,7 @@ fn next_workflow_id(run: &str) -> Arc<str> {
 }
 
 impl<'a> WorkflowRunDrive<'a> {
-    /// An execution waits for runs of its inner ensemble. Those that are not under way begin, and if one has ended meanwhile, the
-    /// execution is performed again.
+    /// Starts the wanted nested runs that are not running. Calls the execution again if a wanted run has ended meanwhile.
     pub(super) fn start_missing_nested_runs(&mut self, agent: &Arc<str>, wanted: Vec<NestedRunRequest>) {
         self.set_running_call(agent, false);
         if self.turn_timed_out {
@@ -83,7 +83,8 @@ impl<'a> WorkflowRunDrive<'a> {
         }
     }
 
-    /// A run of an inner ensemble has ended. Its agent's execution may have ended before, which had no need of it.
+    /// Records the end of a nested run, and calls the execution of its agent again unless a call is running.
+    /// Has no effect if the agent's execution has ended before.
     pub(super) fn handle_nested_run_end(
         &mut self,
         agent: Arc<str>,
@@ -102,7 +103,8 @@ impl<'a> WorkflowRunDrive<'a> {
         }
     }
 
-    /// The time limit of an attempt is reached. Its run may have ended before.
+    /// Cancels the nested run at the time limit of its attempt, and calls the execution again unless a call is running.
+    /// Has no effect if the run has ended before.
     pub(super) fn handle_attempt_timeout(&mut self, agent: Arc<str>, run: &Arc<str>) {
         let child = self.children.iter().find(|child| child.run == *run);
         let Some(name) = child.map(|child| child.name.clone()) else {
@@ -120,7 +122,7 @@ impl<'a> WorkflowRunDrive<'a> {
         }
     }
 
-    /// Calls the run of an inner ensemble, as a workflow of its own.
+    /// Calls the nested run as a separate workflow, with a timer for its time limit.
     fn call_nested_workflow(&mut self, agent: Arc<str>, wanted: NestedRunRequest) {
         let NestedRunRequest { name, mut start, limit } = wanted;
         start.goes_on_after = self.inner_runs.get(&name).and_then(|known| known.run.clone());
@@ -166,6 +168,7 @@ impl<'a> WorkflowRunDrive<'a> {
         self.wake_futures.push(Box::pin(wake_future));
     }
 
+    /// Stores the nested run in the state of the workflow and in memory.
     fn store_nested_run(&mut self, child: NestedRunLines) {
         if child.run.is_some() {
             self.inner_runs.insert(child.name.clone(), child.clone());
@@ -173,21 +176,21 @@ impl<'a> WorkflowRunDrive<'a> {
         self.log.store_nested_workflow(child);
     }
 
-    /// An execution asks what this run of its inner ensemble asks.
+    /// Marks the nested run whose question an execution passes on.
     pub(super) fn mark_run_as_asking(&mut self, name: &str) {
         if let Some(child) = self.inner_runs.get(name).cloned() {
             self.store_nested_run(NestedRunLines { asks: true, ..child });
         }
     }
 
-    /// Returns the run of its inner ensemble that asks what an execution asks: its name.
+    /// Returns the name of the nested run whose question the execution passes on.
     pub(super) fn find_asking_nested_run(&self, agent: &str, execution: u32) -> Option<String> {
         let mut inner_runs = self.inner_runs.values();
         let asking = inner_runs.find(|child| child.asks && child.belongs_to_execution(agent, execution))?;
         Some(asking.name.clone())
     }
 
-    /// Returns the runs of its inner ensemble that an execution has begun: their names.
+    /// Lists the names of the nested runs that an execution has started.
     pub(super) fn list_started_nested_runs(&self, agent: &str, execution: u32) -> Vec<String> {
         let matching_runs = self
             .inner_runs
@@ -198,8 +201,8 @@ impl<'a> WorkflowRunDrive<'a> {
         names
     }
 
-    /// Takes over what another workflow did of this run, and goes on, with the answer that the run waited for. `false`: the run had
-    /// ended for good.
+    /// Copies the records of the earlier workflow of this run, and continues the run with the answer. Returns `false` if the run
+    /// has ended for good.
     pub(super) fn continue_from_workflow(
         &mut self,
         before: RecordsReply,
@@ -229,7 +232,7 @@ impl<'a> WorkflowRunDrive<'a> {
         Ok(true)
     }
 
-    /// Cancels the runs inside this one of which this holds.
+    /// Cancels the running nested runs that match the predicate.
     pub(super) fn cancel_nested_runs(&mut self, is_meant: impl Fn(&RunningNestedRun) -> bool) {
         for child in self.children.extract_if(.., |child| is_meant(child)) {
             let child = self.ctx.workflow_client::<RunWorkflowClient>(child.run.to_string());

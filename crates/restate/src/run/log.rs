@@ -1,4 +1,4 @@
-//! The records of a run in the engine's state.
+//! Records of a run in the engine's state.
 
 use std::sync::Arc;
 
@@ -11,36 +11,37 @@ use ensemble_language::plan::Plan;
 use ensemble_remote::protocol::{NestedRunLines, RunBrief, RunStartRequest, encode_record_lines};
 use restate_sdk::prelude::*;
 
-/// The state entry with what the run was started with.
+/// State key of the start request of the run.
 pub(super) const START_KEY: &str = "start";
-/// The state entry with what the run did until now.
+/// State key of the summary of the run.
 pub(super) const BRIEF_KEY: &str = "brief";
-/// The beginning of the state entries with the runs inside the run.
+/// Prefix of the state keys with nested runs.
 pub(super) const NESTED_KEY_PREFIX: &str = "inside:";
-/// The beginning of the state entries with records; the number of the first record follows.
+/// Prefix of the state keys with records. The number of the first record follows.
 const RECORDS_KEY_PREFIX: &str = "records:";
 
-/// Returns the number of the first record of a state entry.
+/// Parses the number of the first record from a state key. Returns `None` for other keys.
 pub(super) fn parse_records_key(key: &str) -> Option<u64> {
     key.strip_prefix(RECORDS_KEY_PREFIX)?.parse().ok()
 }
 
-/// The log of a run: an entry of the engine's state for what is committed at once.
+/// Log of a run: one entry of the engine's state for each commit.
 pub(super) struct WorkflowLog<'a> {
     ctx: &'a WorkflowContext<'a>,
     state: ConversationState,
-    /// The id of the workflow.
+    /// Id of the workflow.
     run: Arc<str>,
-    /// The time of the last record. The workflow reads no clock: its own records have the time of what came before.
+    /// Time of the last record. The workflow reads no clock, so its own records have the time of the record before.
     now: DateTime<Utc>,
     history: RunHistory,
-    /// The run is about to end.
+    /// Set while the run is about to end.
     is_stopping: bool,
-    /// The first record that could not follow the others. It was not committed, and the run stops.
+    /// First record that could not follow the others. The record was not committed, and the run stops.
     illegal: Option<IllegalRecord>,
 }
 
 impl<'a> WorkflowLog<'a> {
+    /// Creates the empty log of the workflow.
     pub(super) fn new(ctx: &'a WorkflowContext<'a>, plan: &Arc<Plan>, start: &RunStartRequest) -> Self {
         Self {
             ctx,
@@ -53,16 +54,17 @@ impl<'a> WorkflowLog<'a> {
         }
     }
 
+    /// Returns the state of the run.
     pub(super) fn run_state(&self) -> &ConversationState {
         &self.state
     }
 
-    /// Returns the id of the workflow that has the records.
+    /// Returns the id of the workflow of this log.
     pub(super) fn workflow_id(&self) -> &Arc<str> {
         &self.run
     }
 
-    /// Returns the summary of the run until now; `None` before the first record. The engine drives the run until its end.
+    /// Returns the summary of the present state of the run, as driven until its end. Returns `None` before the first record.
     pub(super) fn summarize_as_running(&self) -> Option<RunBrief> {
         let driver = DriverProcess::Process(std::process::id());
         let summary = self.history.summarize_run(RunId::new(&*self.run), driver)?;
@@ -72,7 +74,7 @@ impl<'a> WorkflowLog<'a> {
         })
     }
 
-    /// Lets workers know whether they must stop the executions of the run.
+    /// Publishes in the summary whether workers must stop the executions of the run.
     pub(super) fn publish_stopping(&mut self, is_stopping: bool) {
         self.is_stopping = is_stopping;
         if let Some(brief) = self.summarize_as_running() {
@@ -85,11 +87,12 @@ impl<'a> WorkflowLog<'a> {
         self.now
     }
 
-    /// Advances the time to at least this instant.
+    /// Advances the time of the log to at least this time.
     pub(super) fn advance_time_to(&mut self, at: DateTime<Utc>) {
         self.now = self.now.max(at);
     }
 
+    /// Commits the events as records with the time of the last record.
     pub(super) fn commit_events<const N: usize>(&mut self, events: [Event; N]) {
         let at = self.now;
         let seq = self.state.next_seq();
@@ -101,13 +104,13 @@ impl<'a> WorkflowLog<'a> {
         );
     }
 
-    /// Returns an error after a record that could not follow the others.
+    /// Returns an error if a record could not follow the others.
     pub(super) fn check_no_illegal_record(&self) -> Result<(), TerminalError> {
         let stopped = |illegal: &IllegalRecord| TerminalError::new(illegal.to_string());
         self.illegal.as_ref().map_or(Ok(()), |illegal| Err(stopped(illegal)))
     }
 
-    /// Commits records that a worker made, with the numbers and times of this log.
+    /// Commits records of a worker with the numbers of this log and with times that never decrease. Updates the summary.
     pub(super) fn renumber_and_commit_records(&mut self, mut records: Vec<Record>) {
         let first = self.state.next_seq();
         for (seq, record) in (first..).zip(&mut records) {
@@ -133,7 +136,7 @@ impl<'a> WorkflowLog<'a> {
         }
     }
 
-    /// Commits the records of the workflow that drove this run before, with their times.
+    /// Commits the records of the earlier workflow of this run, with their times.
     pub(super) fn commit_earlier_workflow(&mut self, records: Vec<Record>) {
         if let Some(first) = records.first() {
             self.now = first.at;
@@ -141,7 +144,7 @@ impl<'a> WorkflowLog<'a> {
         self.renumber_and_commit_records(records);
     }
 
-    /// Keeps the runs inside an execution.
+    /// Stores the nested runs of an execution.
     pub(super) fn store_nested_runs_of_agent(&self, agent: &str, inside: &[NestedRunLines]) {
         if !inside.is_empty() {
             let key = format!("{NESTED_KEY_PREFIX}{agent}:{:012}", self.state.next_seq());
@@ -149,14 +152,14 @@ impl<'a> WorkflowLog<'a> {
         }
     }
 
-    /// Keeps a run inside this one that is a workflow. It takes the place of the workflow that drove it before.
+    /// Stores a nested run that is a workflow. Replaces the earlier workflow of the run.
     pub(super) fn store_nested_workflow(&self, child: NestedRunLines) {
         let key = format!("{NESTED_KEY_PREFIX}{}", child.name);
         self.ctx.set(&key, Json(vec![child]));
     }
 
-    /// Finds the request with this digest, or the first one: the agent whose execution waits, the number of the execution, and the
-    /// request. Returns `None` if nothing waits.
+    /// Finds the pending request with this digest, or the first pending request. Returns the agent and the number of the waiting
+    /// execution, and the request. Returns `None` if no execution waits.
     pub(super) fn find_request_or_first(&self, digest: &RequestDigest) -> Option<(Arc<str>, u32, PendingRequest)> {
         let slots = self.state.open_turn()?.slots.iter();
         let waiting = slots.flat_map(|slot| match &slot.progress {

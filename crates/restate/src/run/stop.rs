@@ -1,6 +1,7 @@
-//! A run ends before its executions do: they stop, and leave the records of what they did.
+//! End of a run before its executions: the executions stop, and leave their records.
 //!
-//! Invariant: what a stopped execution left is committed before the interruption of the run, unless its worker does not stop it in time.
+//! Invariant: the records of a stopped execution are committed before the interruption of the run, unless its worker does not stop the execution
+//! in time.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::waits::STOP_TIME;
 use super::{WorkflowRunDrive, WorkflowWakeReason};
 
 impl WorkflowRunDrive<'_> {
-    /// Stops what is under way, commits what it did, and then the interruption.
+    /// Stops the executions, commits their records, and commits the interruption. At a timeout, cancels the workflow's own calls.
     pub(super) async fn stop_and_commit_interruption(&mut self, cause: RunInterruption) {
         if matches!(cause, RunInterruption::Timeout) {
             // The calls under way end with the run: the engine cancels what a cancelled workflow called.
@@ -33,7 +34,7 @@ impl WorkflowRunDrive<'_> {
         self.log.commit_events([Event::Interrupted(cause)]);
     }
 
-    /// Waits until the executions have stopped, at most until the timer.
+    /// Waits until all calls of executions have returned, at most until the timer. Commits their records.
     async fn wait_until_calls_stopped(&mut self) {
         while self.under_way.iter().any(|called| called.is_performed) {
             match self.wake_futures.next().await {
@@ -51,7 +52,7 @@ impl WorkflowRunDrive<'_> {
         }
     }
 
-    /// Commits what an execution did until it was stopped, or its end.
+    /// Commits the records of an execution that was stopped, or its end.
     fn commit_stopped_execution(&mut self, agent: &Arc<str>, done: ExecutionCallResult) {
         self.set_running_call(agent, false);
         if done.is_stopped {
@@ -61,7 +62,7 @@ impl WorkflowRunDrive<'_> {
         }
     }
 
-    /// Commits the records of an execution that has not ended.
+    /// Commits the records of an execution that has not ended, and the starts of lost attempts.
     pub(super) fn commit_unended_records(&mut self, agent: &Arc<str>, done: ExecutionCallResult) {
         self.log
             .renumber_and_commit_records(decode_record_lines(&done.lines).unwrap_or_default());

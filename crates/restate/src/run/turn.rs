@@ -1,4 +1,4 @@
-//! The time limit of a turn, which the run keeps for its executions.
+//! Time limit of a turn, which the workflow measures for its executions.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use restate_sdk::prelude::*;
 
 use super::{WorkflowRunDrive, WorkflowWakeReason};
 
-/// A turn whose time is measured: anew each time that the run goes on in it.
+/// Turn whose time is measured. Each segment of the run measures the turn anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MeasuredTurnKey {
     leg: u32,
@@ -16,7 +16,7 @@ pub(super) struct MeasuredTurnKey {
 }
 
 impl WorkflowRunDrive<'_> {
-    /// Measures the time of the open turn, from now on.
+    /// Starts the timer for the time limit of the open turn, unless the timer is running.
     pub(super) fn start_turn_timer(&mut self) {
         let Some(limit) = self.plan.ensemble().limits.turn_timeout else {
             return;
@@ -33,6 +33,7 @@ impl WorkflowRunDrive<'_> {
         }
     }
 
+    /// Returns the open turn in this segment.
     fn open_turn_measure(&self) -> MeasuredTurnKey {
         MeasuredTurnKey {
             leg: self.segment,
@@ -40,8 +41,8 @@ impl WorkflowRunDrive<'_> {
         }
     }
 
-    /// The time of a turn is up. Executions that have not begun have failed; those that wait for runs of their inner ensemble are
-    /// performed with what has ended. A worker that performs one measures the time, too.
+    /// Applies the time limit of the turn, if the turn is still open. Fails executions that have not started, and calls executions again that
+    /// wait for nested runs. A worker measures the time of its own execution.
     pub(super) fn apply_turn_timeout(&mut self, measured: MeasuredTurnKey) {
         if measured != self.open_turn_measure() {
             return;

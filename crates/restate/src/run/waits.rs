@@ -1,4 +1,4 @@
-//! A run waits: for an answer, or for somebody who resumes it after it was cut short.
+//! Waits of a run: for an answer, or for a resumption after an interruption.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use restate_sdk::prelude::*;
 use super::{WorkflowRunDrive, answer_promise_name, resume_promise_name};
 use crate::worker::RUN_CHECK_INTERVAL;
 
-/// How long a run that was cut short waits for somebody who resumes it.
+/// Time in which an interrupted run can be resumed.
 const RESUME_WAIT_LIMIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How long workers may take until they have stopped the executions of a run that was cut short. It goes on after that, so that none is
-/// under way twice.
+/// Time in which workers must stop the executions of an interrupted run. The run continues only afterwards, so that no execution
+/// runs twice.
 pub(super) const STOP_TIME: Duration = RUN_CHECK_INTERVAL.saturating_add(Duration::from_secs(1));
 
-/// When somebody resumed the run; `None`: nobody did in time.
+/// Durable future with the time at which the run was resumed, or `None` if the run was not resumed in time.
 type ResumeTimeFuture<'a> = Pin<Box<dyn DurableFuture<Output = Option<DateTime<Utc>>> + Send + 'a>>;
 
-/// A request: the agent whose execution waits, the number of the execution, and the request.
+/// Pending request: the agent and the number of the execution that waits, and the request.
 type WaitingRequest = (Arc<str>, u32, PendingRequest);
 
 impl WorkflowRunDrive<'_> {
-    /// Waits for the answer to one of the open questions, and goes on with it, or ends as cancelled. `false`: no open question
-    /// has the digest of the answer.
+    /// Waits for the answer to a pending question and continues the run, or ends the run as cancelled. Returns `false` if no
+    /// pending question has the digest of the answer.
     pub(super) async fn wait_and_apply_answer(&mut self) -> HandlerResult<bool> {
         let key = answer_promise_name(self.log.run_state().next_seq());
         let answer = loop {
@@ -52,7 +52,7 @@ impl WorkflowRunDrive<'_> {
         Ok(true)
     }
 
-    /// Goes on with the answer to this question of an execution.
+    /// Continues the run with the answer to this question. Ignores an answer to another request.
     pub(super) fn apply_answer(&mut self, (agent, execution, request): WaitingRequest, answer: SentQuestionAnswer) {
         self.log.advance_time_to(answer.at);
         if request.digest != answer.digest {
@@ -85,7 +85,7 @@ impl WorkflowRunDrive<'_> {
         })]);
     }
 
-    /// Waits until somebody resumes the run that was cut short, and goes on with it. `false`: nobody did.
+    /// Waits until the interrupted run is resumed, and continues the run. Returns `false` if the run was not resumed in time.
     pub(super) async fn wait_and_resume(&mut self) -> bool {
         // What was under way is over, and nobody hears of it.
         self.wake_futures = DurableFuturesUnordered::new();
@@ -111,7 +111,7 @@ impl WorkflowRunDrive<'_> {
         true
     }
 
-    /// The run goes on after it was cut short.
+    /// Builds the event that the run continues after an interruption.
     pub(super) fn resume_event(&self) -> Event {
         Event::RunResumed(RunResumed {
             program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -120,7 +120,7 @@ impl WorkflowRunDrive<'_> {
         })
     }
 
-    /// Returns the next instant. Returns `None` if the wait has ended, or the engine cancelled it.
+    /// Waits for the first of the futures and returns its time. Returns `None` at the end of the wait, or if the engine cancelled the wait.
     async fn next_resume_time(
         &mut self,
         waits: &mut DurableFuturesUnordered<ResumeTimeFuture<'_>>,

@@ -1,4 +1,4 @@
-//! One request, and what its answer means.
+//! Request to the collector, and the meaning of its response.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ const MAX_QUOTED_CHARS: usize = 200;
 
 /// Result of a request to the collector.
 pub(super) enum CollectorResponse {
-    /// The spans were taken, but for some.
+    /// The collector has accepted the spans, except the rejected ones.
     Accepted { rejected: u64, problem: Option<String> },
-    /// They never will be.
+    /// The collector will never accept the spans.
     Refused(String),
-    /// Nobody is there.
+    /// No program listens at the address.
     Unreachable(String),
-    /// They may be later, after this time if it is known.
+    /// The collector can accept the spans later, after this time if known.
     RetryLater(String, Option<Duration>),
 }
 
-/// Posts a body to the collector and interprets the response.
+/// Posts a body to the collector and interprets the response, within the time limit of the endpoint.
 pub(super) async fn post_body(endpoint: &CollectorEndpoint, client: &Client, body: Vec<u8>) -> CollectorResponse {
     let kind = match endpoint.encoding {
         BodyEncoding::Protobuf => "application/x-protobuf",
@@ -69,7 +69,7 @@ fn interpret_response(
     }
 }
 
-/// Parses the body of a success, which can be a partial one.
+/// Parses the body of a success, in which the collector can reject some spans.
 fn parse_success_body(body: &[u8], encoding: BodyEncoding) -> CollectorResponse {
     let read = match encoding {
         BodyEncoding::Protobuf => ExportTraceServiceResponse::decode(body)
@@ -103,7 +103,7 @@ fn parse_retry_after(response: &Response) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Reads the beginning of the body.
+/// Reads the body of the response up to a maximum size. A lost connection ends the body.
 async fn read_beginning(mut response: Response) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < MAX_ANSWER_BYTES

@@ -1,4 +1,4 @@
-//! The span `invoke_agent`: an execution, with its requests to models, its calls of tools and its parts.
+//! Span `invoke_agent` of an execution, with its requests to models, tool calls and parts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ type ScopeKey = (Option<Arc<str>>, Vec<Arc<str>>);
 /// End of the span of an unfinished execution: an error, or an open question.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum UnfinishedExecutionEnd {
-    /// With this error.
+    /// The execution ended with this error.
     CutOff(&'static str),
-    /// It waits for an answer.
+    /// The execution waits for an answer.
     WaitsForAnswer,
 }
 
@@ -44,9 +44,9 @@ pub(super) struct OpenExecutionSpan {
     account: ExecutionAccount,
     model: Option<String>,
     events: Vec<SpanEvent>,
-    /// How many requests and calls there were at each place, so that each has a name of its own.
+    /// Number of requests and calls in each scope, so that each span has its own name.
     counts: HashMap<String, u32>,
-    /// When the request under way began, by place.
+    /// Start time of the running request, by scope.
     marks: HashMap<ScopeKey, u64>,
     calls: Vec<OpenCallSpan>,
     parts: HashMap<Arc<str>, (u64, u64)>,
@@ -57,7 +57,7 @@ pub(super) struct OpenExecutionSpan {
 struct OpenCallSpan {
     key: ScopeKey,
     call: ToolCall,
-    /// Its span, and when it began; `None`: it has not begun.
+    /// Context and start time of the span, if the call has started.
     begun_span: Option<(SpanContext, u64)>,
 }
 
@@ -89,7 +89,7 @@ impl OpenExecutionSpan {
         }
     }
 
-    /// Returns whether this is the span of the execution.
+    /// Returns whether this is the span of the execution with this number.
     pub(super) fn has_agent_and_number(&self, agent: &str, number: u32) -> bool {
         *self.agent == *agent && self.number == number
     }

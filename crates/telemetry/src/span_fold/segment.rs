@@ -1,4 +1,4 @@
-//! The span `invoke_workflow`: a run, or what a resume or a message adds to it.
+//! Span `invoke_workflow` of a segment: a run, or the part of a run after a resumption or a message.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::span::{SpanAttributes, SpanParent, error_status, new_internal_span, n
 /// First record of a segment: a start, a resumption, or a message.
 #[derive(Debug)]
 pub(super) enum SegmentStart {
-    /// The run.
+    /// The run starts.
     Started,
-    /// The run goes on from where it was cut.
+    /// The run continues after an interruption.
     Resumed,
-    /// A message goes on from the end.
+    /// A message continues the run after its end.
     Continued(Arc<str>),
 }
 

@@ -1,8 +1,8 @@
-//! What a search in folders leaves out: what configurations exclude, hidden folders, folders that tools make, and what `.ignore` and
-//! `.gitignore` name.
+//! Exclusions of a search in folders: patterns of configurations, hidden folders, folders of tools, and the patterns of `.ignore` and
+//! `.gitignore` files.
 //!
-//! The rules of a folder are those of the folders above it and its own. The search in folders above ends where that for a
-//! configuration ends, so that no file of another user decides what is checked.
+//! The rules of a folder include the rules of the folders above. The search in folders above ends where the search for a configuration
+//! ends, so that no file of another user decides which files are checked.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,46 +12,46 @@ use ensemble_scripts::regular_files;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// The largest ignore file that is read, in bytes. A larger one leaves nothing out.
+/// Maximum size of an ignore file, in bytes. A larger file excludes nothing.
 const MAX_IGNORE_FILE_BYTES: u64 = 256 << 10;
 
 /// Folders that tools fill.
 const TOOL_FOLDERS: [&str; 2] = ["node_modules", "target"];
 
-/// The reason why a file or a folder is left out.
+/// Reason why a search skips a file or a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileSkipReason {
-    /// A configuration, or `--exclude`, says so.
+    /// A configuration, or `--exclude`, excludes the path.
     Excluded,
-    /// An ignore file says so.
+    /// An ignore file ignores the path.
     Ignored,
-    /// It is hidden, or a folder that a tool fills.
+    /// The path is hidden, or a folder that a tool fills.
     Foreign,
 }
 
-/// The rules that apply in all folders.
+/// Rules of a search that apply in all folders.
 pub(crate) struct GlobalSearchRules {
-    /// The patterns of the command line.
+    /// Patterns of the command line.
     pub(crate) exclude: Gitignore,
-    /// What the user ignores in all repositories.
+    /// Patterns that the user's git ignores in all repositories.
     pub(crate) user_ignored: Gitignore,
-    /// Whether ignore files count.
+    /// Whether the search reads ignore files.
     pub(crate) with_ignore_files: bool,
 }
 
-/// The rules of a folder.
+/// Rules of a search that apply in one folder, with the rules of the folders above.
 pub(crate) struct FolderSearchRules {
     above: Option<Rc<FolderSearchRules>>,
-    /// The exclusions of the nearest configuration.
+    /// Exclusions of the nearest configuration.
     exclude: Option<Arc<Gitignore>>,
     ignore: Gitignore,
     gitignore: Gitignore,
-    /// `.git/info/exclude`, if a repository begins here.
+    /// `.git/info/exclude`, if a repository begins in the folder.
     repository: Option<Gitignore>,
 }
 
 impl FolderSearchRules {
-    /// Returns the rules of `folder`; without `exclude`, those of the configuration above still count.
+    /// Loads the rules of `folder`. Without `exclude`, the folder inherits the exclusions of the configuration above.
     pub(crate) fn for_folder(
         folder: &Path,
         above: Option<Rc<Self>>,
@@ -73,7 +73,8 @@ impl FolderSearchRules {
         })
     }
 
-    /// Returns whether a file or a folder in this folder is left out, and why. A pattern with `!` takes it in again.
+    /// Returns the reason to skip a file or folder in this folder. Returns `None` if the search includes the path.
+    /// A pattern with `!` includes the path again.
     pub(crate) fn skip_reason(
         &self,
         path: &Path,
@@ -99,7 +100,7 @@ impl FolderSearchRules {
         }
     }
 
-    /// Returns the match of the ignore files: the nearest first, `.ignore` before `.gitignore`, as ripgrep reads them.
+    /// Matches the path with the ignore files, the nearest first, and `.ignore` before `.gitignore`, as ripgrep does.
     fn match_ignore_files(&self, path: &Path, is_folder: bool, everywhere: &GlobalSearchRules) -> Match<()> {
         let match_patterns = |patterns: &Gitignore| patterns.matched(path, is_folder).map(|_| ());
         let mut ignore_match = Match::None;
@@ -118,12 +119,13 @@ impl FolderSearchRules {
         ignore_match
     }
 
+    /// Iterates over these rules and the rules of each folder above.
     fn rules_upward(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |rules| rules.above.as_deref())
     }
 }
 
-/// Returns whether the folder is hidden, or one that tools fill: by its name, or as a virtual environment of Python.
+/// Returns whether the folder is hidden or filled by a tool, by its name or as a Python virtual environment.
 fn is_tool_or_hidden_folder(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default();
     TOOL_FOLDERS.iter().any(|known| name == *known) || is_hidden(folder) || folder.join("pyvenv.cfg").exists()
@@ -135,7 +137,7 @@ fn is_hidden(path: &Path) -> bool {
         .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// Returns the patterns of an ignore file. Lines that are no patterns are passed over, as git does.
+/// Loads the patterns of an ignore file for `folder`. Skips invalid lines, like git. Returns no patterns if the file cannot be read.
 fn load_ignore_file(file: &Path, folder: &Path) -> Gitignore {
     let Ok(text) = regular_files::read_text(file, MAX_IGNORE_FILE_BYTES) else {
         return Gitignore::empty();
@@ -147,7 +149,7 @@ fn load_ignore_file(file: &Path, folder: &Path) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Returns the patterns of a list, and what is wrong with some of them, each with its index.
+/// Parses the patterns. Also returns the message for each invalid pattern, with the index of the pattern.
 pub(crate) fn parse_patterns<'p>(
     folder: &Path,
     patterns: impl IntoIterator<Item = (usize, &'p str)>,
@@ -171,6 +173,7 @@ pub(crate) fn parse_patterns<'p>(
     }
 }
 
+/// Returns the message of a pattern error, without the pattern.
 fn pattern_error(error: &ignore::Error) -> String {
     match error {
         ignore::Error::Glob { err, .. } => err.clone(),
@@ -178,13 +181,13 @@ fn pattern_error(error: &ignore::Error) -> String {
     }
 }
 
-/// Returns the patterns that the user's git ignores everywhere.
+/// Loads the patterns that the user's git ignores in all repositories.
 pub(crate) fn load_global_git_excludes() -> Gitignore {
     Gitignore::global().0
 }
 
-/// Returns the folder of a pattern for files: its parts without wildcards, and how many folders below it can match, if
-/// that is known.
+/// Splits a pattern for files: returns the leading folder without wildcards, and the number of further levels.
+/// The number is `None` for a pattern with `**`.
 pub(crate) fn split_pattern_base(pattern: &Path) -> (PathBuf, Option<usize>) {
     let has_wildcard = |part: &std::path::Component<'_>| {
         let text = part.as_os_str().to_string_lossy();

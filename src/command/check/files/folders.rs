@@ -1,6 +1,6 @@
-//! The search for files in folders: each file and each folder once, by whatever links it is reached.
+//! Search for files in folders, which finds each file and each folder once, even if several links lead to a path.
 //!
-//! Folders are searched before links are followed, so a file has its own name and not that of a link, if both are found.
+//! The search reads folders before it follows links, so that a file is shown with its own name and not with the name of a link.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -10,49 +10,50 @@ use super::exclusions::{FileSkipReason, FolderSearchRules, GlobalSearchRules};
 use crate::command::check::settings::ValidateConfigCache;
 use ensemble_project::Project;
 
-/// Where YAML is found below a folder that is hidden otherwise.
+/// Hidden folder that is searched for ensembles.
 const PROJECT_FOLDER: &str = ".ensemble";
 
-/// The files that a search looks for.
+/// Kind of the files that a search looks for.
 #[derive(Clone)]
 pub(crate) enum WantedFiles {
-    /// Those with the ending of YAML.
+    /// Files with a YAML extension.
     Yaml,
-    /// Those that match a pattern, and YAML in folders that do. A pattern without `**` matches in this many levels of folders.
+    /// Files that match a pattern, and YAML files in folders that match. A pattern without `**` matches in this many levels of folders.
     Matching(Rc<glob::Pattern>, Option<usize>),
 }
 
-/// A file or a folder with its names.
+/// Path of a file or folder in its three forms: for output, for rules, and without links.
 #[derive(Clone)]
 struct SearchPath {
-    /// As it is shown.
+    /// Path for output.
     shown_path: PathBuf,
-    /// As it is reached, by which rules apply.
+    /// Path by which the search reached the file, for the rules.
     rule_path: PathBuf,
-    /// Without links.
+    /// Path without links.
     real_path: PathBuf,
 }
 
-/// A file that was found, or a folder that cannot be read.
+/// File that a search found, or folder that the search cannot read.
 pub(crate) struct FoundPath {
-    /// Which of the given paths led to it.
+    /// Index of the argument that led to the file.
     pub(crate) group: usize,
-    /// As it is shown.
+    /// Path for output.
     pub(crate) shown_path: PathBuf,
     pub(crate) kind: FoundPathKind,
 }
 
+/// Kind of a path that a search found.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum FoundPathKind {
-    /// The file was given itself.
+    /// The file is an argument.
     Given,
-    /// It was found.
+    /// The search found the file.
     Found,
-    /// A folder that cannot be read, and why.
+    /// The search cannot read the folder, for this reason.
     Unreadable(String),
 }
 
-/// A link that is followed later.
+/// Link that the search follows after all folders.
 struct DeferredLinkSearch {
     group: usize,
     place: SearchPath,
@@ -62,20 +63,20 @@ struct DeferredLinkSearch {
     depth: usize,
 }
 
-/// The results of the search for one given path.
+/// Results of the search for one argument.
 #[derive(Default, Clone)]
 pub(crate) struct ArgumentSearchTotals {
-    /// The files that are wanted, also those that were known already.
+    /// Number of wanted files, including those that an earlier argument found.
     pub(crate) files: usize,
-    /// The files and folders that were left out because of patterns.
+    /// Number of files and folders that patterns exclude.
     pub(crate) excluded: usize,
-    /// The files and folders that rules leave out, as they are shown, each with the kind of rule.
+    /// Files and folders that rules skip, as paths for output with the kind of the rule.
     pub(crate) skipped: Vec<(PathBuf, &'static str)>,
-    /// Likewise because of ignore files.
+    /// Number of files and folders that ignore files ignore.
     pub(crate) ignored: usize,
 }
 
-/// A search.
+/// Search for the files of all arguments.
 pub(crate) struct FileSearch<'w> {
     project: &'w Project,
     settings: &'w ValidateConfigCache<'w>,
@@ -88,6 +89,7 @@ pub(crate) struct FileSearch<'w> {
 }
 
 impl<'w> FileSearch<'w> {
+    /// Creates a search without arguments.
     pub(crate) fn new(
         project: &'w Project,
         settings: &'w ValidateConfigCache<'w>,
@@ -105,23 +107,24 @@ impl<'w> FileSearch<'w> {
         }
     }
 
-    /// Begins the search of another given path.
+    /// Starts the search for another argument.
     pub(crate) fn start_argument(&mut self) {
         self.path_totals.push(ArgumentSearchTotals::default());
     }
 
+    /// Returns the index of the current argument.
     fn current_argument(&self) -> usize {
         self.path_totals.len().saturating_sub(1)
     }
 
-    /// A file that was given.
+    /// Adds a file that is itself an argument. `shown` is its path for output.
     pub(crate) fn add_argument_file(&mut self, shown: &Path) {
         let path = self.project.folder.join(shown);
         let real = path.canonicalize().unwrap_or(path);
         self.add_found_once(self.current_argument(), shown.to_owned(), real, FoundPathKind::Given);
     }
 
-    /// The files in a folder.
+    /// Searches the folder for the wanted files, under the rules of the folders above. `shown` is its path for output.
     pub(crate) fn search_folder(&mut self, shown: &Path, wanted: WantedFiles) {
         let path = self.project.folder.join(shown);
         let real = path.canonicalize().unwrap_or(path);
@@ -134,7 +137,7 @@ impl<'w> FileSearch<'w> {
         self.search_entries_once(self.current_argument(), &place, above, &wanted, 1);
     }
 
-    /// Returns whether a given file or folder is left out, or one that is between it and the folder of the caller.
+    /// Returns whether rules skip the argument, or a folder between the argument and the folder of the caller.
     pub(crate) fn is_skipped_by_rules(&self, shown: &Path) -> bool {
         let path = self.project.folder.join(shown);
         let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
@@ -165,7 +168,7 @@ impl<'w> FileSearch<'w> {
         false
     }
 
-    /// Follows the links, and returns what was found in the order of the given paths, and what was met of each.
+    /// Follows the deferred links. Returns the found paths in the order of the arguments, and the totals of each argument.
     pub(crate) fn finish_search(mut self) -> (Vec<FoundPath>, Vec<ArgumentSearchTotals>) {
         while let Some(link) = self.links.pop_front() {
             if link.is_folder {
@@ -184,6 +187,7 @@ impl<'w> FileSearch<'w> {
         (self.found, self.path_totals)
     }
 
+    /// Counts the file and adds the path, unless the search has found the file before. An argument stays an argument.
     fn add_found_once(&mut self, group: usize, shown: PathBuf, real: PathBuf, kind: FoundPathKind) {
         if let Some(met) = self.path_totals.get_mut(group) {
             met.files += 1;
@@ -203,19 +207,21 @@ impl<'w> FileSearch<'w> {
         });
     }
 
-    /// Returns the rules of the folders above this one.
+    /// Builds the rules of the folders above this folder.
     fn rules_above(&self, folder: &Path) -> Option<Rc<FolderSearchRules>> {
         let upward = self.project.project_ancestors(folder);
         let above = upward.iter().skip(1).rev();
         above.fold(None, |above, folder| Some(self.build_rules(folder, above)))
     }
 
+    /// Builds the rules of the folder, with the exclusions of its configuration.
     fn build_rules(&self, folder: &Path, above: Option<Rc<FolderSearchRules>>) -> Rc<FolderSearchRules> {
         let exclude = self.settings.exclusions_of_folder(folder);
         FolderSearchRules::for_folder(folder, above, exclude, &self.everywhere)
     }
 
-    /// `depth`: which part of a pattern without `**` the names in this folder stand for.
+    /// Searches the entries of a folder, unless the folder was searched before. Defers links.
+    /// `depth` is the part of a pattern without `**` that the names in the folder must match.
     fn search_entries_once(
         &mut self,
         group: usize,
@@ -269,6 +275,7 @@ impl<'w> FileSearch<'w> {
         }
     }
 
+    /// Searches a folder inside the search, if no rule skips the folder and the pattern reaches its level.
     fn search_subfolder(
         &mut self,
         group: usize,
@@ -289,7 +296,7 @@ impl<'w> FileSearch<'w> {
         }
     }
 
-    /// In `.ensemble`, ensembles are in one folder only; everything else is records of runs.
+    /// Searches `.ensemble` for ensembles, which are in the subfolder `ensembles` only. The rest contains records of runs.
     fn search_project_ensembles(
         &mut self,
         group: usize,
@@ -317,6 +324,7 @@ impl<'w> FileSearch<'w> {
         }
     }
 
+    /// Defers the search of the target of a link, if the target can contain wanted files.
     fn defer_link(
         &mut self,
         group: usize,
@@ -354,7 +362,7 @@ impl<'w> FileSearch<'w> {
         });
     }
 
-    /// Returns whether it is not left out; what is left out is counted.
+    /// Returns whether no rule skips the path. Counts a skipped path.
     fn count_and_check_rules(
         &mut self,
         group: usize,
@@ -382,16 +390,19 @@ impl<'w> FileSearch<'w> {
     }
 }
 
+/// Options for the match of path patterns.
 const GLOB_OPTIONS: glob::MatchOptions = glob::MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: true,
 };
 
+/// Returns whether the absolute path for output matches the pattern.
 fn matches_pattern(place: &SearchPath, pattern: &glob::Pattern, folder: &Path) -> bool {
     pattern.matches_path_with(&folder.join(&place.shown_path), GLOB_OPTIONS)
 }
 
+/// Returns whether the file is one of the wanted files.
 fn is_wanted(place: &SearchPath, wanted: &WantedFiles, folder: &Path) -> bool {
     match wanted {
         WantedFiles::Yaml => is_yaml(&place.shown_path),
@@ -399,7 +410,8 @@ fn is_wanted(place: &SearchPath, wanted: &WantedFiles, folder: &Path) -> bool {
     }
 }
 
-/// Returns the kind of files to search for in a folder, and which part of the pattern their names match.
+/// Returns the files to search for in a subfolder, and the part of the pattern for their names.
+/// Returns `None` if the pattern does not reach the subfolder.
 fn wanted_in_subfolder(
     place: &SearchPath,
     wanted: &WantedFiles,
@@ -416,6 +428,7 @@ fn wanted_in_subfolder(
     }
 }
 
+/// Returns whether the extension is `yaml` or `yml`.
 fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "yaml" || end == "yml")
 }

@@ -1,4 +1,4 @@
-//! The inputs of `validate`: files, folders, patterns, names of ensembles, standard input.
+//! Inputs of `ensemble validate`: files, folders, patterns, names of ensembles, standard input.
 
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
@@ -16,20 +16,20 @@ use ensemble_language::source::SourceText;
 use ensemble_project::ProjectError;
 use ensemble_project::project::{read_source, read_text_stream};
 
-/// An input: a file that is read later, or a text that was already read.
+/// Input: a file that is read later, or a text that was already read.
 pub(crate) enum ValidateInput {
-    /// A file, with its path as given.
+    /// A file, with the path of the argument.
     File(PathBuf),
-    /// A file that was found in a folder or by a pattern. It need not be an ensemble.
+    /// A file that was found in a folder or by a pattern, and might not be an ensemble.
     Found(PathBuf),
-    /// A folder that cannot be read, and why.
+    /// A folder that cannot be read, with the reason.
     Unreadable(PathBuf, String),
     /// Standard input.
     Stdin(SourceText),
 }
 
 impl ValidateInput {
-    /// Returns the path of the input.
+    /// Returns the path of the input, or `<stdin>`.
     pub(crate) fn input_path(&self) -> &Path {
         match self {
             Self::File(path) | Self::Found(path) | Self::Unreadable(path, _) => path,
@@ -37,7 +37,7 @@ impl ValidateInput {
         }
     }
 
-    /// Returns the text of the input.
+    /// Returns the text of the input, and reads the file if necessary.
     pub(crate) fn read_source(&self) -> Result<SourceText, CliError> {
         match self {
             Self::File(path) | Self::Found(path) => Ok(read_source(path)?),
@@ -50,17 +50,20 @@ impl ValidateInput {
     }
 }
 
-/// The inputs of a call.
+/// Inputs of one call of `ensemble validate`.
 pub(crate) struct ValidateInputs {
     /// All inputs in order.
     pub(crate) list: Vec<ValidateInput>,
-    /// How many files and folders configurations exclude.
+    /// Number of files and folders that configurations exclude.
     pub(crate) excluded_count: usize,
-    /// The files and folders that were left out, each with the reason.
+    /// Skipped files and folders, each with the reason.
     pub(crate) skipped: Vec<(PathBuf, &'static str)>,
 }
 
-/// Returns all inputs in order, with the files of folders. Without a path: `ensembles`, or else the current folder.
+/// Collects all inputs of the arguments in order, with the files of folders. Without a path, searches `ensembles` or the current folder.
+///
+/// # Errors
+/// An argument selects no file, or a pattern is not valid.
 pub(crate) fn collect_inputs(
     args: &ValidateArgs,
     settings: &ValidateConfigCache<'_>,
@@ -107,6 +110,7 @@ pub(crate) fn collect_inputs(
     })
 }
 
+/// Converts the found paths to inputs, and inserts standard input at the place of its argument.
 fn merge_stdin_into_order(found: Vec<FoundPath>, stdin: Option<(usize, SourceText)>) -> Vec<ValidateInput> {
     let input = |found: FoundPath| match found.kind {
         FoundPathKind::Given => ValidateInput::File(found.shown_path),
@@ -122,6 +126,7 @@ fn merge_stdin_into_order(found: Vec<FoundPath>, stdin: Option<(usize, SourceTex
     list
 }
 
+/// Builds the rules for all folders from `--exclude` and `--no-ignore`.
 fn build_global_rules(args: &ValidateArgs, surroundings: &CliEnvironment) -> Result<GlobalSearchRules, CliError> {
     let folder = &surroundings.project.folder;
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
@@ -144,15 +149,16 @@ fn build_global_rules(args: &ValidateArgs, surroundings: &CliEnvironment) -> Res
     })
 }
 
-/// The arguments that name files.
+/// Kind of an argument that names files.
 enum PathArgumentKind<'g> {
     Folder(&'g str),
     Pattern(&'g str),
-    /// A file, standard input, or something that is left out.
+    /// A file, standard input, or a skipped path.
     Nothing,
 }
 
 impl PathArgumentKind<'_> {
+    /// Returns the message that the argument selects no file. Returns `None` for a single file.
     fn no_files_message(&self) -> Option<String> {
         match self {
             Self::Folder(folder) => Some(format!("{folder} contains no .yaml or .yml file")),
@@ -161,6 +167,7 @@ impl PathArgumentKind<'_> {
         }
     }
 
+    /// Returns the help text for an argument that selects no file, from the numbers of skipped paths.
     fn no_files_help(&self, met: &ArgumentSearchTotals) -> String {
         let skipped_totals = [
             (
@@ -187,7 +194,7 @@ impl PathArgumentKind<'_> {
     }
 }
 
-/// `1 file or folder is`, `2 files or folders are`
+/// Formats a number with its verb: `1 file or folder is`, `2 files or folders are`.
 fn format_skipped_count(number: usize) -> String {
     match number {
         1 => "1 file or folder is".to_owned(),
@@ -195,6 +202,8 @@ fn format_skipped_count(number: usize) -> String {
     }
 }
 
+/// Adds the files of an argument to the search: a folder, a pattern, a file or the name of an ensemble.
+/// With `forces`, rules skip arguments as well.
 fn search_path_argument<'g>(
     given: &'g str,
     forces: bool,
@@ -224,7 +233,7 @@ fn search_path_argument<'g>(
     Ok(PathArgumentKind::Nothing)
 }
 
-/// Searches the files that match a pattern. A matching folder is searched.
+/// Searches for the files that match the pattern. Searches matching folders as well.
 fn search_pattern(pattern: &str, walk: &mut FileSearch<'_>, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let plain = Path::new(pattern)
         .components()

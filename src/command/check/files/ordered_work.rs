@@ -1,24 +1,23 @@
-//! Parallel work on all cores, with results in the order of the work. Only a few results are kept in memory.
+//! Parallel work on all cores, with results in the order of the work. Memory contains a few results at a time.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// The largest distance between a worker and the results that have been passed on.
+/// Maximum number of results between the oldest missing result and the newest work.
 const MAX_PENDING_RESULTS: usize = 256;
 
-/// The number of the next piece of work, and the number of results that have been passed on.
+/// Progress of parallel work: the number of the next task, and the number of delivered results.
 #[derive(Default)]
 struct WorkProgress {
     next: usize,
     done: usize,
 }
 
-/// Performs `work` for 0 up to `count` on as many threads as there are cores. `take` receives the results in order, on
-/// this thread.
+/// Runs `work` for 0 up to `count` on all cores. Calls `take` with the results in order, on this thread.
 ///
-/// Each thread has its own state, which `state` creates.
+/// Each thread has a separate state, which `state` creates.
 pub(crate) fn run_parallel_in_order<S, T: Send>(
     count: usize,
     state: impl Fn() -> S + Sync,
@@ -75,7 +74,7 @@ pub(crate) fn run_parallel_in_order<S, T: Send>(
     });
 }
 
-/// Stops the other workers when one has panicked, so that they do not wait for its result.
+/// Drop guard that stops the other workers after a panic, so that the workers do not wait for a missing result.
 struct StopOnPanicGuard<'p> {
     progress: &'p Mutex<WorkProgress>,
     moved: &'p Condvar,

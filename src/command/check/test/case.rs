@@ -1,24 +1,24 @@
-//! A case that was tried.
+//! Test case that was run, and the exploration of its ensemble.
 
 use ensemble_cases::drive::CaseResult;
 use ensemble_cases::judge::UnmetExpectation;
 use ensemble_cases::suite::CheckedSuite;
 use ensemble_explore::{Exploration, ExplorationBudget, explore_plan};
 
-/// The number of states that are explored for `--coverage`.
+/// Maximum number of states that `--coverage` explores.
 const MAX_EXPLORED_STATES: u64 = 20_000;
 
-/// A case that was tried.
+/// Result of one run of a test case.
 pub(crate) struct FinishedCaseRun {
-    /// Which case of the file it is.
+    /// Index of the case in its file.
     pub(crate) at: usize,
     pub(crate) result: CaseResult,
     pub(crate) seconds: f64,
-    /// The expectations that were rewritten.
+    /// Expectations that `--update` rewrote.
     pub(crate) updated_expectations: Vec<UnmetExpectation>,
 }
 
-/// Explores the conversations of the ensemble.
+/// Explores the conversations of the ensemble, up to a fixed number of states.
 pub(crate) fn explore_for_coverage(sound: CheckedSuite<'_>) -> Exploration {
     explore_plan(
         &sound.ensemble.plan,

@@ -1,4 +1,4 @@
-//! What test cases reach of an ensemble, painted on its graph.
+//! Coverage of test cases, drawn on the graph of the ensemble.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use ensemble_reports::report::graph::{
 };
 use ensemble_reports::report::sanitized_writer::sanitize_text;
 
-/// Returns the format that the name of a file means.
+/// Returns the picture format for the extension of the file.
 ///
 /// # Errors
-/// Its ending means none.
+/// The extension belongs to no picture format.
 pub(crate) fn picture_format_for_file(file: &Path) -> Result<GraphFormat, CliError> {
     match file.extension().and_then(|ending| ending.to_str()) {
         Some("svg") => Ok(GraphFormat::Svg),
@@ -37,7 +37,7 @@ pub(crate) fn picture_format_for_file(file: &Path) -> Result<GraphFormat, CliErr
     }
 }
 
-/// Returns the graph of the ensemble, with what these cases reach.
+/// Builds the graph of the ensemble, marked with the parts that the cases reach. `cases` is the number of cases.
 pub(crate) fn build_coverage_picture(
     plan: &Plan,
     reached: &ReachedParts,
@@ -79,10 +79,10 @@ pub(crate) fn build_coverage_picture(
     picture
 }
 
-/// Writes the picture into the file.
+/// Writes the picture to the file, in the format of its extension.
 ///
 /// # Errors
-/// The name of the file means no format, or it cannot be written.
+/// The extension belongs to no picture format, or the file cannot be written.
 pub(crate) fn write_picture_file(
     picture: &GraphPicture,
     file: &Path,

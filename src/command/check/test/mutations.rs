@@ -1,4 +1,4 @@
-//! `ensemble test --mutate`: tries the cases with changed ensembles.
+//! `ensemble test --mutate`: runs the cases with mutants of ensembles.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use ensemble_cases::suite::CheckedSuite;
 use ensemble_project::PreparedEnsemble;
 use ensemble_reports::report::test_report::{EnsembleMutants, MutantStatus, ShownMutant};
 
-/// Tests the mutants until the time is over.
+/// Runs the cases on each mutant of the ensemble until the time `end`. Runs no mutant if a case fails without a change.
 pub(crate) fn run_cases_on_mutants(
     sound: CheckedSuite<'_>,
     cases: &[FinishedCaseRun],
@@ -45,6 +45,7 @@ pub(crate) fn run_cases_on_mutants(
     file_mutants
 }
 
+/// Converts a mutant and its outcome to the form for reports, with its position in the file.
 fn to_shown_mutant(
     mutant: &EnsembleMutant,
     fate: Option<MutantOutcome>,

@@ -16,10 +16,10 @@ use ensemble_reports::report::test_report::TestedFile;
 use ensemble_reports::report::{FileFindings, FindingsReportFormat, GithubFindingsFormat, diagnostics, test_report};
 use serde_json::Value;
 
-/// Tries the cases of these files once, and prints the results. The value is the exit code.
+/// Runs the cases of the files once and prints the results. Returns the exit code.
 ///
 /// # Errors
-/// No case has the name that was asked for, or something cannot be written.
+/// No case matches `--filter`, or a file cannot be written.
 pub(crate) fn test_files_and_print(
     args: &TestArgs,
     paths: &[PathBuf],
@@ -77,17 +77,18 @@ pub(crate) fn test_files_and_print(
     })
 }
 
-/// The results of all files.
+/// Results of all test files.
 #[derive(Default)]
 struct AllTestResults {
     files: Vec<TestedFile>,
     findings: Vec<Diagnostic>,
-    /// The graph of the last ensemble, if it is to be drawn.
+    /// Graph of the last ensemble, if `--graph` is set.
     picture: Option<GraphPicture>,
     faults: Vec<CliError>,
 }
 
 impl AllTestResults {
+    /// Adds the result of a file, or the error that stopped its test.
     fn add_file(&mut self, tried: Result<TestFileOutcome, CliError>) {
         match tried {
             Ok(result) => {
@@ -100,7 +101,7 @@ impl AllTestResults {
     }
 }
 
-/// Prints the results, and what is wrong with the test files.
+/// Prints the results of the cases, and the findings about the test files. `took` is the time in seconds.
 fn print_results(
     files: &[TestedFile],
     findings: &[Diagnostic],

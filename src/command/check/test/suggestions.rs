@@ -1,4 +1,4 @@
-//! `ensemble test --suggest`: prints cases for what no case reaches.
+//! `ensemble test --suggest`: prints cases for the parts that no case reaches.
 
 use super::case::{FinishedCaseRun, explore_for_coverage};
 use ensemble_cases::coverage::{CaseCoverage, ReachedParts, UnreachedPart};
@@ -8,10 +8,10 @@ use ensemble_cases::suite::{CheckedSuite, TestSuite};
 use ensemble_language::cases::case_route;
 use ensemble_reports::report::test_report::SuggestedCases;
 
-/// What stands in the place of a test file that is not there yet.
+/// Text of a test file that does not exist yet.
 pub(crate) const PLACEHOLDER_TEST_FILE: &str = "cases: [{name: none, expect: {outcome: completed}}]";
 
-/// Returns the cases for the gaps that these leave.
+/// Suggests cases for the parts of the ensemble that these cases do not reach, as YAML for the test file.
 pub(crate) fn suggest_for_gaps(
     suite: &TestSuite,
     sound: CheckedSuite<'_>,
@@ -42,7 +42,7 @@ pub(crate) fn suggest_for_gaps(
     }
 }
 
-/// Returns the indentation of the cases of the file.
+/// Returns the number of spaces before the cases of the file.
 fn case_indent(suite: &TestSuite) -> usize {
     let text = suite.source().text();
     let first = suite.resolve_location(&case_route(0).into_value_location()).start;

@@ -1,4 +1,4 @@
-//! Holds the conversations of the cases of one test file.
+//! Runs of the cases of one test file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,23 +27,23 @@ use ensemble_reports::report::test_report::{
     EnsembleCoverage, FailedExpectation, ShownCoverageGap, TestedCase, TestedFile,
 };
 
-/// A file that was tried, and what was found wrong with it.
+/// Results of one test file, with its findings and its picture.
 pub(crate) struct TestFileOutcome {
     pub(crate) file: TestedFile,
     pub(crate) picture: Option<GraphPicture>,
     pub(crate) findings: Vec<Diagnostic>,
 }
 
-/// The options that apply to each test file.
+/// Options that apply to each test file.
 #[derive(Clone, Copy)]
 pub(crate) struct TestOptions<'t> {
     pub(crate) args: &'t TestArgs,
     pub(crate) surroundings: &'t CliEnvironment,
-    /// When no further change of an ensemble is tried.
+    /// Time after which no further mutant is tested.
     pub(crate) end: Option<Instant>,
 }
 
-/// Tries the cases of a file.
+/// Runs the cases of a test file, with coverage, updates, suggestions or mutants as the options say. Creates `driver` if needed.
 pub(crate) fn run_test_file(
     path: &Path,
     driver: &mut Option<CaseDriver>,
@@ -108,7 +108,7 @@ pub(crate) fn run_test_file(
     })
 }
 
-/// Returns the test file. With `--suggest`, it need not be there.
+/// Loads the text of the test file. With `--suggest`, a missing file gets a placeholder text.
 fn load_test_source(path: &Path, trying: TestOptions<'_>) -> Result<SourceText, CliError> {
     let project = &trying.surroundings.project;
     match trying.args.suggest && !project.folder.join(path).exists() {
@@ -120,6 +120,7 @@ fn load_test_source(path: &Path, trying: TestOptions<'_>) -> Result<SourceText, 
     }
 }
 
+/// Runs the cases whose names match `--filter`. If the suite is invalid, every case fails.
 fn run_selected_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -> Vec<FinishedCaseRun> {
     let sound = suite.checked_suite();
     let Some(file) = sound.map(|sound| sound.file).or(suite.cases_of_refused_ensemble()) else {
@@ -145,6 +146,7 @@ fn run_selected_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -
         .collect()
 }
 
+/// Converts the run of a case to the form for reports.
 fn to_tested_case(suite: &TestSuite, case_name: &str, case: &FinishedCaseRun) -> TestedCase {
     let name = line_column_in_suite(
         suite,
@@ -162,11 +164,12 @@ fn to_tested_case(suite: &TestSuite, case_name: &str, case: &FinishedCaseRun) ->
     }
 }
 
+/// Returns the position of the byte offset in the test file.
 fn line_column_in_suite(suite: &TestSuite, offset: usize) -> LineColumn {
     suite.source().line_column(offset)
 }
 
-/// Returns the failures in the order of the file.
+/// Converts unmet expectations to the form for reports, in the order of the file.
 fn to_sorted_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<FailedExpectation> {
     let to_test_failure = |failure: &UnmetExpectation| {
         let LineColumn { line, column } = line_column_in_suite(suite, suite.resolve_location(&failure.at).start);
@@ -184,6 +187,7 @@ fn to_sorted_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<F
     unmet
 }
 
+/// Compares the reached parts with the explored parts, and counts them by kind.
 fn build_file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exploration) -> EnsembleCoverage {
     let coverage = CaseCoverage::from_reached_parts(&sound.ensemble.plan, reached, explored);
     let parts = [
@@ -206,6 +210,7 @@ fn build_file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored
     }
 }
 
+/// Converts an unreached part to the form for reports, with its position in the file.
 fn to_coverage_gap(ensemble: &PreparedEnsemble, gap: &UnreachedPart) -> ShownCoverageGap {
     let document = ensemble.loaded.document.as_ref();
     let place = gap.at.as_ref().zip(document).map(|(at, document)| {

@@ -1,4 +1,4 @@
-//! `ensemble test --update`: writes what happened in the place of expectations that it contradicts.
+//! `ensemble test --update`: replaces failed expectations by the actual values.
 
 use std::path::Path;
 
@@ -15,13 +15,13 @@ use ensemble_language::source::SourceText;
 use ensemble_language::yaml::edit::{TextFix, apply_fixes};
 use ensemble_runs::RunHost;
 
-/// The variable that CI servers set.
+/// Environment variable that CI servers set.
 const CI_VARIABLE: &str = "CI";
 
-/// Refuses to write where nobody looks at what is written.
+/// Checks that `--update` is allowed here.
 ///
 /// # Errors
-/// This is CI, and writing is not forced.
+/// The program runs in CI, and `--force-update` is not set.
 pub(crate) fn check_update_allowed(args: &TestArgs) -> Result<(), CliError> {
     let is_ci = RunHost::from_system()
         .read_variable(CI_VARIABLE)
@@ -35,7 +35,7 @@ pub(crate) fn check_update_allowed(args: &TestArgs) -> Result<(), CliError> {
     }
 }
 
-/// Rewrites the expectations of the cases that fail. The result is the file as it is afterwards.
+/// Writes the actual values over the failed expectations of the cases. Returns the suite of the rewritten file.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -83,7 +83,7 @@ pub(crate) fn rewrite_expectations(
     Ok(rewritten)
 }
 
-/// Returns the edits of a case: all of them, or those of the expectations that can be written alone.
+/// Returns the edits that rewrite the expectations of a case: one edit for all, or edits for single expectations.
 fn case_fixes(suite: &TestSuite, sound: CheckedSuite<'_>, case: &FinishedCaseRun) -> Vec<TextFix> {
     let route = case_route(case.at).with_key("expect");
     let conversation = case
@@ -113,6 +113,7 @@ fn case_fixes(suite: &TestSuite, sound: CheckedSuite<'_>, case: &FinishedCaseRun
     alone.collect()
 }
 
+/// Returns whether the two test files are equal except for the expectations.
 fn differs_only_in_expectations(one: &TestFile, other: &TestFile) -> bool {
     let without = |file: &TestFile| {
         let mut file = file.clone();

@@ -1,7 +1,7 @@
-//! `ensemble test --watch`: tries the files again on which a change has an effect, until a signal.
+//! `ensemble test --watch`: tests the files again that a change affects, until a signal.
 //!
-//! Files are looked at several times a second. A notice of the system would come sooner by a part of a second, and not at
-//! all on network drives and in some containers.
+//! The command polls the files several times a second. Notifications of the system would be slightly faster, but do not exist on network
+//! drives and in some containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,16 +19,16 @@ use crate::terminal::signals::{self, SignalReceiver};
 use ensemble_core::conversation::RunCanceller;
 use ensemble_reports::report::format_count;
 
-/// The pause between two looks at the files.
+/// Pause between two checks of the files.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// The pause after which a file that has not changed again is taken for written.
+/// Time without a change after which a file counts as completely written.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(50);
-/// The highest number of these pauses.
+/// Maximum number of checks whether a file is completely written.
 const MAX_SETTLE_CHECKS: u32 = 20;
-/// How many looks at the files there are for each search for new test files.
+/// Number of checks of the files between two searches for new test files.
 const POLLS_PER_SEARCH: u32 = 5;
 
-/// Tries all files, and then those on which a change has an effect. Ctrl-C ends the command.
+/// Tests all files, and then the files that a change affects, until a signal. Returns the exit code of the signal.
 pub(crate) fn watch_tests(args: &TestArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
@@ -54,6 +54,7 @@ pub(crate) fn watch_tests(args: &TestArgs, surroundings: &CliEnvironment) -> Res
     Ok(if by == RunCanceller::Signal { 143 } else { 130 })
 }
 
+/// Watcher of test files and of the files on which they depend.
 struct TestWatcher<'w> {
     args: &'w TestArgs,
     surroundings: &'w CliEnvironment,
@@ -61,7 +62,7 @@ struct TestWatcher<'w> {
 }
 
 impl TestWatcher<'_> {
-    /// Tries these test files. An error is printed; the next change may mend it.
+    /// Records the state of the files on which the test files depend, and tests the files. Prints an error instead of returning it.
     fn reload_and_test(&mut self, test_files: &[PathBuf]) {
         // What changes during the test is a change after it.
         for file in test_files {
@@ -77,7 +78,7 @@ impl TestWatcher<'_> {
         }
     }
 
-    /// Waits until nobody writes these files any more: many programs write a file in several steps.
+    /// Waits until no program changes the files any more, because many programs write a file in several steps.
     fn wait_until_unchanged(&mut self, test_files: &[PathBuf]) {
         for _ in 0..MAX_SETTLE_CHECKS {
             for file in test_files {
@@ -96,6 +97,7 @@ impl TestWatcher<'_> {
         }
     }
 
+    /// Prints the number of watched files.
     fn print_watched_count(&self) {
         let files: BTreeSet<&PathBuf> = self
             .watched
@@ -107,7 +109,7 @@ impl TestWatcher<'_> {
             .print_err(&format!("watching {files}; Ctrl-C ends the command\n"));
     }
 
-    /// Waits for a change. The value is the test files that it concerns, or who ended the waiting.
+    /// Waits for a change. Returns the affected test files, or the signal that ended the wait.
     fn wait_for_change(
         &mut self,
         runtime: &Runtime,
@@ -130,7 +132,7 @@ impl TestWatcher<'_> {
         }
     }
 
-    /// Returns the test files on which a change has an effect; each change is said once.
+    /// Returns the test files that a change affects. Prints each changed file once.
     fn report_changed_test_files(&self) -> Vec<PathBuf> {
         let mut reported_files: BTreeSet<&Path> = BTreeSet::new();
         let mut changed = Vec::new();
@@ -146,7 +148,7 @@ impl TestWatcher<'_> {
         changed
     }
 
-    /// New test files. Those that are not there any more are forgotten.
+    /// Returns the new test files and prints their names. Stops watching deleted test files.
     fn find_new_test_files(&mut self) -> Vec<PathBuf> {
         let Ok(all) = collect_test_files(self.args, self.surroundings) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! `ensemble batch answer`: the open questions of a batch, and the answers for one row.
+//! `ensemble batch answer`: prints the open questions of a batch, or answers the questions of one row.
 
 use clap::{ArgAction, Args};
 
@@ -39,7 +39,7 @@ pub(crate) struct BatchAnswerArgs {
     pub driving: RunExecutionArgs,
 }
 
-/// `ensemble batch answer`.
+/// Executes `ensemble batch answer`: prints open questions, or resumes the run of the row with the answers. Returns the exit code.
 pub(crate) fn answer_batch_row(args: &BatchAnswerArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let batch = require_batch(&args.batch, surroundings)?;
     let Some(name) = &args.row else {
@@ -79,13 +79,16 @@ pub(crate) fn answer_batch_row(args: &BatchAnswerArgs, surroundings: &CliEnviron
     resume_run(&resume, surroundings)
 }
 
-/// Returns the questions of a row that a person answers.
+/// Returns the open questions of the row, without its requests for permission.
 fn list_row_questions<'r>(row: &FoundRow<'r>) -> impl Iterator<Item = &'r PendingRequest> {
     let questions = row.entry.map(|entry| entry.questions.as_slice()).unwrap_or_default();
     questions.iter().filter(|question| !question.is_permission())
 }
 
-/// Returns the answer with the address of its question. A text without an address answers the only question of the row.
+/// Returns the answer as `ADDRESS=TEXT`. A text without an address gets the address of the only question of the row.
+///
+/// # Errors
+/// The row has no question, or several questions that the text could answer.
 fn complete_answer_address(text: &str, row: &FoundRow<'_>) -> Result<String, CliError> {
     let questions: Vec<&PendingRequest> = list_row_questions(row).collect();
     let names_question = |(address, _): (&str, &str)| {
@@ -121,7 +124,7 @@ fn complete_answer_address(text: &str, row: &FoundRow<'_>) -> Result<String, Cli
     }
 }
 
-/// Prints the open questions of these rows as text, or as one JSON document.
+/// Prints the open questions of the rows as text, or as one JSON document. Returns the exit code of success.
 fn print_open_questions(
     batch: &BatchSummary,
     rows: &[FoundRow<'_>],
@@ -138,7 +141,7 @@ fn print_open_questions(
     exit::SUCCESS
 }
 
-/// Converts the open questions of these rows to JSON.
+/// Converts the open questions of the rows to JSON.
 fn questions_to_json(batch: &BatchSummary, rows: &[FoundRow<'_>]) -> Value {
     let asking = rows.iter().filter(|row| list_row_questions(row).next().is_some());
     let rows: Vec<Value> = asking
@@ -151,7 +154,7 @@ fn questions_to_json(batch: &BatchSummary, rows: &[FoundRow<'_>]) -> Value {
     json!({"version": 1, "batch": batch.name, "rows": rows})
 }
 
-/// Renders the open questions of these rows, with the command that answers one of them.
+/// Renders the open questions of the rows, with a command that answers the first question.
 fn render_questions(batch: &BatchSummary, rows: &[FoundRow<'_>]) -> String {
     let asking: Vec<&FoundRow<'_>> = rows
         .iter()

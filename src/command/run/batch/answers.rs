@@ -1,4 +1,4 @@
-//! The answers of a batch: for all rows, and for single rows from a file in YAML, JSON or CSV.
+//! Answers of a batch: for all rows, and for single rows from a file in YAML, JSON or CSV.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use ensemble_project::project::read_source;
 use ensemble_runs::PreparedAnswers;
 use ensemble_runs::batch::{RowAnswer, RowPlace, decode_table, parse_answer_table};
 
-/// The answers that the options of a batch give.
+/// Answers that the options of a batch contain.
 pub(super) struct BatchAnswerInputs {
     /// The answers for all rows.
     pub(super) common: PreparedAnswers,
@@ -24,7 +24,7 @@ pub(super) struct BatchAnswerInputs {
     pub(super) rows: Vec<RowAnswer>,
 }
 
-/// Loads the answers of the options.
+/// Loads the answers of the options, and the answers of the file for all rows or for single rows.
 pub(super) fn load_batch_answer_inputs(
     args: &AnsweringArgs,
     label_column: Option<&str>,
@@ -41,7 +41,7 @@ pub(super) fn load_batch_answer_inputs(
     Ok(answers)
 }
 
-/// Returns the options without the file of answers, which can have answers for single rows.
+/// Returns the options without the answers file, which can contain answers for single rows.
 pub(super) fn without_answers_file(args: &AnsweringArgs) -> AnsweringArgs {
     AnsweringArgs {
         answers: None,
@@ -50,6 +50,7 @@ pub(super) fn without_answers_file(args: &AnsweringArgs) -> AnsweringArgs {
 }
 
 impl BatchAnswerInputs {
+    /// Adds the answers of a CSV, JSON or YAML file. The ensemble tells agents from rows.
     fn add_answers_file(
         &mut self,
         file: &Path,
@@ -98,6 +99,7 @@ impl BatchAnswerInputs {
         }
     }
 
+    /// Adds the answers of a JSON text: those of rows, and those of agents for all rows. `name` is the file name for errors.
     fn add_json_answers(&mut self, name: &str, text: &str, is_agent: &dyn Fn(&str) -> bool) -> Result<(), CliError> {
         let refuse = |what: String| {
             let help = r#"write {"ROW": {"AGENT": "answer"}} or {"AGENT": "answer"}"#;
@@ -124,6 +126,7 @@ impl BatchAnswerInputs {
         Ok(())
     }
 
+    /// Adds one answer for one row. `place` names the file for errors.
     fn add_row_answer(&mut self, place: &str, row: &str, agent: &str, answer: Value) {
         self.rows.push(RowAnswer {
             place: RowPlace::from_source(place),
@@ -134,6 +137,7 @@ impl BatchAnswerInputs {
     }
 }
 
+/// Converts the answers of an agent to a JSON value: a value for every question, or a list with one value for each question.
 fn answers_to_value(answers: AgentAnswers) -> Value {
     match answers {
         AgentAnswers::Always(value) => value,

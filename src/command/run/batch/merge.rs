@@ -1,4 +1,4 @@
-//! `ensemble batch merge`, and writing tables of results.
+//! `ensemble batch merge`, and the output of result tables.
 
 use std::path::Path;
 
@@ -24,10 +24,10 @@ pub(crate) struct BatchMergeArgs {
     pub to: Option<PathBuf>,
 }
 
-/// The number of missing rows that are named.
+/// Maximum number of missing rows that the summary names.
 const MAX_NAMED_ROWS: usize = 10;
 
-/// `ensemble batch merge`.
+/// Executes `ensemble batch merge`: merges the result files into one table. Returns exit code 1 if rows are missing.
 pub(crate) fn merge_result_files(args: &BatchMergeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let read = |path: &std::path::PathBuf| {
         let text = regular_files::read_text(&surroundings.project.folder.join(path), MAX_TABLE_BYTES);
@@ -47,6 +47,7 @@ pub(crate) fn merge_result_files(args: &BatchMergeArgs, surroundings: &CliEnviro
     })
 }
 
+/// Renders the number of rows by outcome, and the numbers of missing rows.
 fn render_summary(merged: &MergedResults) -> String {
     let all = merged.outcomes.values().sum();
     let mut text = format_rows(all);
@@ -74,7 +75,7 @@ fn render_summary(merged: &MergedResults) -> String {
     text
 }
 
-/// Writes a table of results; its name decides the format. If the file is new, only the user may read it.
+/// Writes a result table as CSV if the path ends with `.csv`, otherwise as JSON Lines. A new file is readable for the user only.
 pub(crate) fn write_result_table(path: &Path, json_lines: &str, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let failed = |error: std::io::Error| CliError::usage_error(format!("cannot write {}: {error}", path.display()));
     let is_csv = path.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("csv"));

@@ -124,7 +124,7 @@ pub(crate) struct BatchArgs {
 }
 
 impl BatchArgs {
-    /// Returns the meaning of a success with exhausted agents.
+    /// Returns the policy for rows that succeeded with exhausted agents, from `--fail-on-limit`.
     fn exhausted_row_policy(&self) -> ExhaustedRowPolicy {
         match self.fail_on_limit {
             true => ExhaustedRowPolicy::Refused,
@@ -142,6 +142,7 @@ pub(crate) enum BatchSubcommand {
     Answer(Box<BatchAnswerArgs>),
 }
 
+/// Parses a value of `--retry`: `failed`, or the name of an outcome.
 fn parse_retry_selection(text: &str) -> Result<RetriedRows, String> {
     let all = CompletionReason::ALL;
     if text == "failed" {
@@ -156,12 +157,14 @@ fn parse_retry_selection(text: &str) -> Result<RetriedRows, String> {
     }
 }
 
+/// Parses the value of `--log-every`, a duration above 0.
 fn parse_log_period(text: &str) -> Result<Duration, String> {
     let period = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let expected = || "expected a duration above 0, such as 1m".to_owned();
     Some(period).filter(|period| !period.is_zero()).ok_or_else(expected)
 }
 
+/// Parses the value of `--max-cost`, a number above 0.
 fn parse_cost_limit(text: &str) -> Result<Cost, String> {
     let amount = text
         .parse()
@@ -172,7 +175,7 @@ fn parse_cost_limit(text: &str) -> Result<Cost, String> {
         .ok_or_else(|| "expected a number above 0, such as 2.50".to_owned())
 }
 
-/// The longest name of a batch.
+/// Maximum length of the name of a batch, in characters.
 const MAX_NAME_LENGTH: usize = 100;
 
 impl From<BatchError> for CliError {
@@ -188,7 +191,7 @@ impl From<BatchError> for CliError {
     }
 }
 
-/// `ensemble batch`.
+/// Executes `ensemble batch` or its subcommand: runs the rows of the table that have a task, and prints a report. Returns the exit code.
 pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     match &args.command {
         Some(BatchSubcommand::Merge(args)) => return merge::merge_result_files(args, surroundings),
@@ -264,7 +267,8 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     Ok(report::batch_exit_code(&batch, &end, args))
 }
 
-/// Loads the rows and the answers, and checks the rows.
+/// Loads the rows and the answers, and checks every row against the inputs of the ensemble.
+/// Errors are redacted with the secrets.
 fn load_and_check_rows<'a>(
     args: &'a BatchArgs,
     data: &Path,
@@ -296,7 +300,7 @@ fn load_and_check_rows<'a>(
     })
 }
 
-/// Writes the table of open questions if it is wanted.
+/// Writes the open questions to the CSV file of `--questions`, if the option is set.
 fn write_questions(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let Some(path) = &args.questions else { return Ok(()) };
     let failed = |error: std::io::Error| CliError::usage_error(format!("cannot write {}: {error}", path.display()));
@@ -304,7 +308,7 @@ fn write_questions(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironmen
     crate::command::runs::write_private_text(&surroundings.project.folder.join(path), &text).map_err(failed)
 }
 
-/// Runs the ensemble for all rows that have a task.
+/// Runs the rows that have a task, and shows the progress. A signal stops the work.
 async fn run_rows_with_progress(
     batch: &mut Batch,
     driving: &BatchOptions,
@@ -335,7 +339,7 @@ async fn run_rows_with_progress(
     Ok(end?)
 }
 
-/// Returns the options of one run; the rows bring their answers.
+/// Builds the options of the run of a row, without the answers for the row.
 fn build_row_options(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<RunOptions, RunError> {
     match run_options::answering_options(&answers::without_answers_file(&args.answering), surroundings) {
         Ok(mut options) => {
@@ -350,7 +354,10 @@ fn build_row_options(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<
     }
 }
 
-/// Resolves the meaning of the columns of the rows.
+/// Builds the column mapping from `--map`, `--ignore` and `--id`.
+///
+/// # Errors
+/// A value is not `INPUT=COLUMN`, or a column does not exist.
 fn parse_column_mapping(args: &BatchArgs, cells: &[batch::TableRow]) -> Result<ColumnMapping, CliError> {
     let mut columns = ColumnMapping {
         ignored_columns: args.ignore.clone(),
@@ -375,7 +382,7 @@ fn parse_column_mapping(args: &BatchArgs, cells: &[batch::TableRow]) -> Result<C
     Ok(columns)
 }
 
-/// Returns the inputs and the context that all rows share.
+/// Parses the inputs and the context that all rows share, from `--set`.
 fn parse_shared_values(args: &BatchArgs) -> Result<BatchRow, CliError> {
     let options = run_options::with_set_values(RunOptions::default(), &args.set)?;
     Ok(BatchRow {
@@ -385,7 +392,10 @@ fn parse_shared_values(args: &BatchArgs) -> Result<BatchRow, CliError> {
     })
 }
 
-/// Returns the name of the batch: the one that is given, or one of the ensemble and of the data.
+/// Returns the name in `--name`, or a name made from the ensemble and the data.
+///
+/// # Errors
+/// The name in `--name` is too long or contains other characters than letters, digits, `-` and `_`.
 fn choose_batch_name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, CliError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
     if let Some(name) = &args.name {

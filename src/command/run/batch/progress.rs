@@ -13,10 +13,10 @@ use ensemble_models::ModelNetwork;
 use ensemble_reports::report::format_count;
 use ensemble_runs::batch::{ExhaustedRowPolicy, RowReport, RowStatus};
 
-/// The number of failed rows that are named.
+/// Maximum number of failed rows that are printed.
 const MAX_NAMED_FAILURES: usize = 10;
 
-/// Tells of rows that have ended: a bar or lines, and a line for each of the first failures.
+/// Display of the progress of a batch: a bar or lines, and a line for each of the first failures.
 pub(crate) struct BatchProgressDisplay<'a> {
     bar: Option<ProgressBar>,
     surroundings: &'a CliEnvironment,
@@ -26,11 +26,11 @@ pub(crate) struct BatchProgressDisplay<'a> {
     network: ModelNetwork,
     start: Instant,
     counts: ProgressCounts,
-    /// What all tries had cost before this call.
+    /// Cost of all tries before this call of the program.
     cost_before: Cost,
 }
 
-/// The rows of a call.
+/// Counts of the rows that one call of the program runs.
 #[derive(Debug, Clone, Default)]
 struct ProgressCounts {
     rows: usize,
@@ -41,6 +41,7 @@ struct ProgressCounts {
 }
 
 impl<'a> BatchProgressDisplay<'a> {
+    /// Creates the display, with a bar if standard error is a terminal. `rows` is the number of rows that run.
     pub(crate) fn new(
         rows: usize,
         cost_before: Option<Cost>,
@@ -73,7 +74,7 @@ impl<'a> BatchProgressDisplay<'a> {
         }
     }
 
-    /// A row has ended.
+    /// Counts the ended row, prints its failure, and updates the bar with the expected cost.
     pub(crate) fn record_row_end(&mut self, ended: &RowReport<'_>) {
         self.counts.ended += 1;
         self.take_and_print_pace_changes();
@@ -102,6 +103,7 @@ impl<'a> BatchProgressDisplay<'a> {
         bar.inc(1);
     }
 
+    /// Prints a line about the failed row, unless enough failures were printed.
     fn print_row_failure(&self, ended: &RowReport<'_>) {
         if self.is_quiet || self.counts.failed > MAX_NAMED_FAILURES {
             return;
@@ -120,7 +122,7 @@ impl<'a> BatchProgressDisplay<'a> {
         self.print_above_bar(&line);
     }
 
-    /// Prints the slowdowns of models that have begun or ended.
+    /// Takes the slowdowns of models that began or ended since the last call, and prints them unless the display is quiet.
     fn take_and_print_pace_changes(&self) {
         for change in self.network.take_pace_changes() {
             if !self.is_quiet {
@@ -129,6 +131,7 @@ impl<'a> BatchProgressDisplay<'a> {
         }
     }
 
+    /// Prints the line to standard error, above the bar if there is one.
     fn print_above_bar(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| self.surroundings.print_err(line)),
@@ -136,7 +139,7 @@ impl<'a> BatchProgressDisplay<'a> {
         }
     }
 
-    /// Prints a line with the time and the counts, unless there is a bar.
+    /// Prints a line with the time and the counts, unless there is a bar or the display is quiet.
     pub(crate) fn print_log_line_without_bar(&self) {
         if self.bar.is_some() || self.is_quiet {
             return;
@@ -147,7 +150,7 @@ impl<'a> BatchProgressDisplay<'a> {
         self.surroundings.print_err(&format!("{now}  {counts}\n"));
     }
 
-    /// No further row ends.
+    /// Prints the last slowdowns of models and removes the bar.
     pub(crate) fn clear_bar(&self) {
         self.take_and_print_pace_changes();
         if let Some(bar) = &self.bar {
@@ -157,7 +160,7 @@ impl<'a> BatchProgressDisplay<'a> {
 }
 
 impl ProgressCounts {
-    /// Returns the rows that failed and those that wait.
+    /// Renders the numbers of failed and waiting rows, each with a separator before it.
     fn render_failed_and_waiting(&self) -> String {
         let mut words = String::new();
         for (count, word) in [(self.failed, "failed"), (self.waiting, "waiting")] {
@@ -168,7 +171,7 @@ impl ProgressCounts {
         words
     }
 
-    /// Returns all counts, the cost, and the time that the other rows need if they are as fast.
+    /// Renders all counts, the cost, and the expected remaining time. `elapsed` is the time since the start.
     fn render_counts(&self, elapsed: Duration) -> String {
         let mut words = format!(
             "{} of {} rows done · {} failed · {} waiting",
@@ -190,14 +193,14 @@ impl ProgressCounts {
     }
 }
 
-/// Returns an amount of money, in the unit of the prices.
+/// Formats the cost with at most four decimals, in the unit of the prices.
 pub(crate) fn format_money(amount: Cost) -> String {
     let text = format!("{:.4}", amount.amount());
     let text = text.trim_end_matches('0').trim_end_matches('.');
     text.to_owned()
 }
 
-/// `1 row`, `2 rows`.
+/// Formats a number of rows: `1 row`, `2 rows`.
 pub(crate) fn format_rows(number: usize) -> String {
     format_count(number as u64, "row")
 }

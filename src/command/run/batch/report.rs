@@ -1,4 +1,4 @@
-//! The report of a batch: before it runs, what runs and why; after it, failures first.
+//! Reports of a batch: the tasks before the rows run, and the results afterwards, failures first.
 
 use std::path::Path;
 
@@ -15,25 +15,25 @@ use ensemble_runs::batch::{
     Batch, BatchWorkEnd, RowCauseGroup, RowTask, RowTaskGroup, group_failures, group_open_work,
 };
 
-/// The number of causes of failures that are named.
+/// Maximum number of causes of failures that are printed.
 const MAX_NAMED_CAUSES: usize = 10;
-/// The number of rows that a cause names.
+/// Maximum number of rows that are printed for a cause.
 const MAX_ROWS_OF_CAUSE: usize = 5;
 
-/// The result of a call.
+/// Result of one call of `ensemble batch`.
 pub(super) struct BatchReport<'a> {
     pub(super) batch: &'a Batch,
     pub(super) name: &'a str,
     pub(super) end: &'a BatchWorkEnd,
     /// The number of rows that had ended before the call and did not run again.
     pub(super) ended_before: usize,
-    /// What all tries had cost before the call.
+    /// Cost of all tries before the call.
     pub(super) cost_before: Option<Cost>,
     /// The path of the results.
     pub(super) results: &'a Path,
 }
 
-/// Prints what would run and why.
+/// Prints how many rows would run, and for which reasons.
 pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroundings: &CliEnvironment) {
     let (groups, to_do) = (batch.group_rows_by_task(), batch.count_rows_to_run());
     if args.output == DocumentFormat::Json {
@@ -67,15 +67,14 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
     surroundings.print_out(&text);
 }
 
-/// Returns the number of rows with nothing to do.
+/// Returns the number of rows that need no run.
 pub(super) fn count_rows_without_task(batch: &Batch) -> usize {
     let groups = batch.group_rows_by_task().into_iter();
     let finished = groups.filter(|group| group.task == RowTask::Nothing);
     finished.map(|group| group.rows).sum()
 }
 
-/// Prints which rows have ended before and are paid again, and which rows other processes execute, before the first row
-/// runs.
+/// Prints a note for each group of rows that ended before but runs again, or that another process executes.
 pub(super) fn print_notes_before_run(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) {
     if args.quiet {
         return;
@@ -87,6 +86,7 @@ pub(super) fn print_notes_before_run(batch: &Batch, args: &BatchArgs, surroundin
     }
 }
 
+/// Renders the task of a group of rows, with the cost until now if the rows are run again.
 fn render_task_group(group: &RowTaskGroup) -> String {
     let mut text = group.task.describe_for_rows(group.rows);
     if let (RowTask::RunOutdated { .. }, Some(cost)) = (&group.task, group.cost) {
@@ -95,6 +95,7 @@ fn render_task_group(group: &RowTaskGroup) -> String {
     text
 }
 
+/// Converts a group of rows with the same task to JSON.
 fn task_group_to_json(group: &RowTaskGroup) -> Value {
     let mut document = json!({"reason": group.task.as_str(), "rows": group.rows, "cost": group.cost});
     if let RowTask::RunOutdated { changed } = &group.task {
@@ -104,7 +105,7 @@ fn task_group_to_json(group: &RowTaskGroup) -> Value {
 }
 
 impl BatchReport<'_> {
-    /// Prints the report.
+    /// Prints the report as text, or as one JSON document.
     pub(super) fn print(&self, args: &BatchArgs, surroundings: &CliEnvironment) {
         let text = match args.output {
             DocumentFormat::Json => format!("{:#}\n", self.to_json(args)),
@@ -113,12 +114,13 @@ impl BatchReport<'_> {
         surroundings.print_out_in_format(args.output, &text);
     }
 
-    /// Returns the cost of the tries of this call.
+    /// Returns the cost of the tries of this call. Returns `None` if no cost is known.
     fn call_cost(&self) -> Option<f64> {
         let cost = self.batch.total_cost()?.amount() - self.cost_before.unwrap_or_default().amount();
         Some(Cost::from_amount(cost).amount())
     }
 
+    /// Converts the report to JSON.
     fn to_json(&self, args: &BatchArgs) -> Value {
         let batch = self.batch;
         let outcomes = batch.count_rows_by_outcome().into_iter();
@@ -159,6 +161,7 @@ impl BatchReport<'_> {
         })
     }
 
+    /// Renders the report as text: counts, failures by cause, remarks, and the path of the results.
     fn to_text(&self, args: &BatchArgs, surroundings: &CliEnvironment) -> String {
         let batch = self.batch;
         let counts = batch.count_rows_by_status();
@@ -205,6 +208,7 @@ impl BatchReport<'_> {
         text
     }
 
+    /// Appends a line about the end of the work, if a signal or the cost limit stopped the batch.
     fn push_stop_reason(&self, args: &BatchArgs, text: &mut String) {
         match self.end {
             BatchWorkEnd::Done => {}
@@ -219,6 +223,7 @@ impl BatchReport<'_> {
         }
     }
 
+    /// Appends the causes of failures, and commands that show or repeat the failed runs.
     fn push_failures(&self, surroundings: &CliEnvironment, text: &mut String) {
         let groups = group_failures(self.batch.table_lines());
         push_cause_groups(&groups, "causes", text);
@@ -232,7 +237,7 @@ impl BatchReport<'_> {
     }
 }
 
-/// Adds the largest groups, a line for each, and the number of the others.
+/// Appends one line for each of the largest groups, and the number of other groups. `noun` is the plural for groups.
 fn push_cause_groups(groups: &[RowCauseGroup], noun: &str, text: &mut String) {
     for group in groups.iter().take(MAX_NAMED_CAUSES) {
         let (count, rows) = (group.rows.len(), format_row_numbers(group));
@@ -244,7 +249,7 @@ fn push_cause_groups(groups: &[RowCauseGroup], noun: &str, text: &mut String) {
     }
 }
 
-/// Returns the rows of a group: `row 3`, `rows 3, 17, 20 and 11 more`.
+/// Formats the rows of a group: `row 3`, `rows 3, 17, 20 and 11 more`.
 fn format_row_numbers(group: &RowCauseGroup) -> String {
     let numbers: Vec<String> = group
         .rows
@@ -259,7 +264,7 @@ fn format_row_numbers(group: &RowCauseGroup) -> String {
     }
 }
 
-/// Returns the exit code: of whoever stopped the work, of the budget, or of the worst row.
+/// Returns the exit code of the batch: of the signal or the cost limit that stopped the work, or of the worst row.
 pub(super) fn batch_exit_code(batch: &Batch, end: &BatchWorkEnd, args: &BatchArgs) -> u8 {
     match end {
         BatchWorkEnd::StoppedBy(RunCanceller::Signal) => return 143,

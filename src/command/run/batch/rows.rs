@@ -1,4 +1,4 @@
-//! The rows of a batch from a file, a folder or standard input.
+//! Rows of a batch from a file, a folder or standard input.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,13 +8,13 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_runs::batch::{ParsedTable, RowError, decode_table, parse_csv, parse_json_lines, table_row_from_file};
 use ensemble_scripts::regular_files::{self, describe_irregular_type};
 
-/// The largest table that is read, in bytes.
+/// Maximum size of a table, in bytes.
 pub(super) const MAX_TABLE_BYTES: u64 = 1 << 30;
 
-/// The number of wrong rows that an error names.
+/// Maximum number of row errors that a message contains.
 const MOST_NAMED: usize = 1000;
 
-/// Loads the rows of the data, with the errors of those that cannot be read.
+/// Loads the table from a file, a folder or standard input (`-`), with the errors of rows that cannot be read.
 pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<ParsedTable, CliError> {
     if data == Path::new("-") {
         let name = "standard input";
@@ -54,15 +54,17 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Pa
     Ok(parse_table(&name, &read_regular_file(&path, &name)?, parse))
 }
 
-/// Parses a table with this name and text.
+/// Function that parses a table, from its name and its text.
 type ParseTable = fn(&str, &str) -> ParsedTable;
 
+/// Decodes the bytes of the table `name` and parses the text. Adds the errors of the encoding to those of the rows.
 fn parse_table(name: &str, bytes: &[u8], parse: ParseTable) -> ParsedTable {
     let decoded = decode_table(name, bytes);
     parse(name, &decoded.text).with_errors(decoded.errors)
 }
 
-/// Returns a row for each file of the folder, in the order of their names. Hidden files and folders are left out.
+/// Loads one row from each file of the folder, sorted by name. Skips hidden files and folders.
+/// `data` is the folder as the user wrote it.
 fn load_folder_rows(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
     let unreadable = |error: std::io::Error| CliError::usage_error(format!("cannot read {}: {error}", data.display()));
     let mut names = Vec::new();
@@ -85,13 +87,14 @@ fn load_folder_rows(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
     Ok(table)
 }
 
-/// Reads a regular file. A device could have no end.
+/// Reads a regular file of at most the size of a table. `name` is the file name for errors.
+/// Refuses devices, which might have no end.
 pub(crate) fn read_regular_file(path: &Path, name: &str) -> Result<Vec<u8>, CliError> {
     regular_files::read_bytes_with_limit(path, MAX_TABLE_BYTES)
         .map_err(|error| CliError::usage_error(format!("cannot read {name}: {error}")))
 }
 
-/// Returns the error that names what is wrong with rows.
+/// Joins the errors of rows into one usage error.
 pub(crate) fn row_errors_to_cli_error(wrong: Vec<RowError>) -> CliError {
     let mut lines: Vec<String> = wrong.iter().take(MOST_NAMED).map(RowError::to_string).collect();
     if wrong.len() > MOST_NAMED {

@@ -1,21 +1,21 @@
-//! The templates of `ensemble init`. All of them use simulated models, so that they run without a key and a network.
+//! Templates of `ensemble init`. All templates use simulated models, so that they run without a key and a network.
 
 use crate::command::setup::init::StarterTemplate;
 
-/// The line that leads an editor to the schema in the same folder.
+/// Line that tells an editor the schema in the same folder.
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=ensemble.schema.json\n";
 
 /// The word in the place of the name in files that exist only as a template.
 const NAME_PLACEHOLDER: &str = "NAME";
 
-/// The texts of a template.
+/// Texts of a template.
 struct TemplateTexts {
-    /// The name of the ensemble in these texts.
+    /// Name of the ensemble in the texts.
     name: &'static str,
     ensemble: &'static str,
-    /// The test file.
+    /// Test file.
     cases: &'static str,
-    /// The scripts, and the files that they read, by their names.
+    /// Scripts and the files that they read, with their names.
     scripts: &'static [(&'static str, &'static str)],
 }
 
@@ -44,7 +44,7 @@ macro_rules! shipped {
 }
 
 impl TemplateTexts {
-    /// Returns a text of the template with another name of the ensemble.
+    /// Returns a text of the template with the name of the ensemble replaced.
     fn with_ensemble_name(&self, text: &str, name: &str) -> String {
         if self.name == NAME_PLACEHOLDER {
             return text.replace(NAME_PLACEHOLDER, name);
@@ -63,7 +63,7 @@ impl TemplateTexts {
 }
 
 impl StarterTemplate {
-    /// Returns the files below the folder of the project with their texts: the ensemble, and then its scripts.
+    /// Returns the files of the ensemble as paths below the project folder with their texts: the ensemble, then its scripts.
     pub(crate) fn project_files(self, name: &str) -> Vec<(String, String)> {
         let texts = self.texts();
         let text = format!("{SCHEMA_LINE}{}", texts.with_ensemble_name(texts.ensemble, name));
@@ -74,7 +74,7 @@ impl StarterTemplate {
             .collect()
     }
 
-    /// Returns the test file with its text.
+    /// Returns the path below the project folder and the text of the test file.
     pub(crate) fn test_file(self, name: &str) -> (String, String) {
         let texts = self.texts();
         (
@@ -83,6 +83,7 @@ impl StarterTemplate {
         )
     }
 
+    /// Returns the texts of the template.
     fn texts(self) -> TemplateTexts {
         match self {
             Self::Loop => starter!("loop", ["reviewer.rhai"]),
@@ -109,7 +110,7 @@ impl StarterTemplate {
         }
     }
 
-    /// Returns the command with which a person tries the ensemble.
+    /// Returns the name of the command with which a user tries the ensemble.
     pub(crate) fn first_command_name(self) -> &'static str {
         match self {
             Self::Chat | Self::Assistant => "chat",

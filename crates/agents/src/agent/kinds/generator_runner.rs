@@ -1,4 +1,4 @@
-//! The runner of a script agent for which a generator answers.
+//! Runner of a script agent for which a generator answers.
 
 use std::sync::Arc;
 

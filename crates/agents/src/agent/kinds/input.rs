@@ -41,7 +41,7 @@ use ensemble_language::template::{Template, TemplateScope};
 use ensemble_models::{Model, ScriptLoader};
 use ensemble_scripts::template_worker;
 
-/// The maximum number of repeated questions after an answer that is not one of the choices.
+/// Maximum number of repeated questions after an answer that is not one of the choices.
 const MAX_REPEATED_QUESTIONS: usize = 10;
 
 /// Warning of a default answer that the journal of this run does not record.
@@ -65,7 +65,7 @@ pub struct InputRunner {
     listens_to: Arc<[Arc<str>]>,
 }
 
-/// The parts from which an input runner is built.
+/// Options from which an input runner is built.
 pub struct InputRunnerOptions<'a> {
     /// Answers given with the run.
     pub answers: Arc<AnswerQueue>,

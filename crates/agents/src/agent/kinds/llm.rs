@@ -1,13 +1,13 @@
-//! LLM agents: a request with a system message, the thread and a task; the reply becomes the output.
+//! LLM agents: a request with a system message, the thread and a task. The reply becomes the output.
 //!
 //! A [`Dialogue`] makes the requests and calls the tools of a round. This module renders the messages, converts the end
-//! of the round to an observation, and selects what the agent remembers.
+//! of the round to an attempt result, and selects the messages that the agent remembers.
 //!
-//! **Corrections.** With an `output_schema`, a reply that does not match goes back to the model with the errors, up to
+//! **Corrections.** With an `output_schema`, a reply that does not match is sent back to the model with the errors, up to
 //! `retry.max_attempts` requests in one attempt. So after a failure of kind `schema` from this runner, the executor
-//! must not make another attempt. After every other kind of failure it may.
+//! must not make another attempt. After every other kind of failure the executor can make another attempt.
 //!
-//! The runner keeps no state between executions: [`ExecutionInput`] carries the thread and the number of earlier requests.
+//! The runner keeps no state between executions: [`ExecutionInput`] contains the thread and the number of earlier requests.
 
 mod progress;
 mod substitute;
@@ -39,7 +39,7 @@ use ensemble_models::Model;
 use ensemble_process::program::ScriptFolders;
 use ensemble_scripts::template_worker;
 
-/// Performs the executions of an LLM agent.
+/// Runner of an LLM agent, which sends requests to a model or to an external program.
 pub struct LlmAgentRunner {
     speaker: Box<dyn RoundPerformer>,
     tool_source: Option<Arc<dyn ExecutionToolSource>>,
@@ -47,27 +47,27 @@ pub struct LlmAgentRunner {
     prompt: Option<Template>,
     system_prompt: Option<Template>,
     attachments: AttachmentTemplates,
-    /// The `system_prompt` of each profile in the chain of the model.
+    /// `system_prompt` of each profile in the chain of the model.
     profile_prompts: Vec<Option<Template>>,
     memory: MemoryMode,
     schema: Option<(OutputSchema, Arc<Value>)>,
-    /// The maximum number of replies in one attempt, including those that do not match the schema.
+    /// Maximum number of replies in one attempt, including replies that do not match the schema.
     max_tries: u32,
     max_iterations: u32,
-    /// The agent may request other agents.
+    /// Set if the agent may request other agents.
     triggers: bool,
     listens_to: Arc<[Arc<str>]>,
-    /// The script agent that the model replaces. The task is a question about the agent then.
+    /// Script agent that the model replaces. The task is then a question about the agent.
     substitute: Option<ReplacedScriptAgent>,
 }
 
-/// The warning about requests that are not taken.
+/// Warning about agent requests inside other text, which are ignored.
 const QUOTED_REQUESTS_WARNING: &str = "`agent_requests` inside other text were ignored; a reply with requests must be one JSON object and \
      nothing else";
 
-/// Who is asked: a model, or an external program.
+/// Partner of an LLM agent that performs rounds: a model, or an external program.
 pub(in crate::agent) trait RoundPerformer: Send + Sync {
-    /// Performs one round.
+    /// Performs one round: requests and tool calls up to the final reply. Streams to `live_output`.
     fn perform_round<'a>(
         &'a self,
         opening: RoundParameters,
@@ -76,10 +76,11 @@ pub(in crate::agent) trait RoundPerformer: Send + Sync {
         execution: &'a ExecutionInput,
     ) -> BoxFuture<'a, RoundEnd>;
 
-    /// Does it answer without a model?
+    /// Returns whether the replies come from no real model.
     fn is_simulated(&self) -> bool;
 
-    /// The execution has ended. `session`: the last that was noted. `is_kept`: a later execution may go on with it.
+    /// Reports the end of the execution. `session` is the last recorded session, and `is_kept` tells whether a later execution can
+    /// continue the session.
     fn notify_execution_ended(&self, session: Option<&str>, is_kept: bool) {
         let _ = (session, is_kept);
     }
@@ -101,28 +102,28 @@ impl RoundPerformer for Dialogue {
     }
 }
 
-/// Gives the tools of an agent for one execution.
+/// Source of the tools of an agent, for each execution.
 pub trait ExecutionToolSource: Send + Sync {
     /// Returns the tools for this execution.
     fn tools_for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a>;
 }
 
-/// The parts from which an LLM runner is built.
+/// Options from which an LLM runner is built.
 pub struct LlmRunnerOptions {
-    /// The model.
+    /// Model that answers.
     pub model: Model,
-    /// The tools that the model may call.
+    /// Source of the tools that the model may call.
     pub tool_source: Option<Arc<dyn ExecutionToolSource>>,
-    /// Keeps the thread within the context window of the model.
+    /// Selector that keeps the thread within the context window of the model.
     pub window: Option<Arc<dyn MessageSelector>>,
-    /// Receives the live output of the model and its tools.
+    /// Receiver of the live output of the model and its tools.
     pub live_output: Arc<dyn LiveOutputReceiver>,
-    /// The folders in which attachments are.
+    /// Folders that contain attachments.
     pub places: Option<ScriptFolders>,
 }
 
 impl LlmRunnerOptions {
-    /// Returns a model without tools, context window and live output.
+    /// Creates options for the model without tools, context window and live output.
     pub fn for_model(model: Model) -> Self {
         Self {
             model,
@@ -134,7 +135,7 @@ impl LlmRunnerOptions {
     }
 }
 
-/// The rendered messages of an attempt.
+/// Rendered messages of an attempt.
 struct RenderedLlmTask {
     systems: Vec<Option<String>>,
     user: String,
@@ -143,6 +144,9 @@ struct RenderedLlmTask {
 
 impl LlmAgentRunner {
     /// Compiles the templates and the schema of the agent and the templates of the model profiles.
+    ///
+    /// # Errors
+    /// A text is not a template, or the schema is not valid.
     pub fn new(agent: &Agent, llm: &LlmSpec, options: LlmRunnerOptions) -> Result<Self, RunnerBuildError> {
         let LlmRunnerOptions {
             model,
@@ -166,7 +170,7 @@ impl LlmAgentRunner {
         })
     }
 
-    /// An agent whose task goes to this speaker.
+    /// Creates the runner of an agent whose rounds the speaker performs. `completed` sets the other parts of the runner.
     pub(in crate::agent) fn new_with_speaker(
         agent: &Agent,
         llm: &LlmSpec,
@@ -199,7 +203,7 @@ impl LlmAgentRunner {
         }))
     }
 
-    /// Builds the runner of a script agent in whose place a model answers.
+    /// Creates the runner of a script agent that a model replaces.
     pub fn for_script_agent(
         agent: &Agent,
         model: Model,
@@ -234,6 +238,7 @@ impl LlmAgentRunner {
         self.speaker.is_simulated()
     }
 
+    /// Renders the task, gets a valid output, and returns the outcome of the attempt. Uses a remembered output if possible.
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptEnd {
         let mut execution_messages = ExecutionExchange::from_records(&execution.records);
         let result = match self.render_task_with_attachments(&execution, &execution_messages).await {
@@ -270,7 +275,7 @@ impl LlmAgentRunner {
         })
     }
 
-    /// Returns the output of an earlier execution of a script agent for which the model answered the same question.
+    /// Finds the output of an earlier execution of a replaced script agent, if the model answered the same question.
     async fn find_remembered_output(&self, execution: &ExecutionInput, task: &RenderedLlmTask) -> Option<JsonMap> {
         self.substitute.as_ref()?;
         let reply = ReplacedScriptAgent::find_remembered_reply(execution, &task.user)?;
@@ -278,7 +283,7 @@ impl LlmAgentRunner {
         errors.is_empty().then_some(output)
     }
 
-    /// Returns the task; its files are read only where it has not been sent yet.
+    /// Renders the task. Loads the attachments only if the task was not sent before.
     async fn render_task_with_attachments(
         &self,
         execution: &ExecutionInput,
@@ -299,6 +304,7 @@ impl LlmAgentRunner {
         })
     }
 
+    /// Renders the system messages and the task, without attachments. Warns about missing keys.
     async fn render_task(&self, execution: &ExecutionInput) -> Result<RenderedLlmTask, ExecutionFailure> {
         let scope = build_template_scope(execution, &self.listens_to);
         let failed = |which: &'static str| {
@@ -329,8 +335,8 @@ impl LlmAgentRunner {
         })
     }
 
-    /// Requests a reply, and requests corrections until the reply matches the schema. An execution that was cut short
-    /// goes on where its records end.
+    /// Requests a reply, and requests corrections until the reply matches the schema. An interrupted execution continues
+    /// where its records end.
     async fn request_valid_output(
         &self,
         execution: &ExecutionInput,
@@ -392,7 +398,7 @@ impl LlmAgentRunner {
         }
     }
 
-    /// Returns the message with which a reply is sent back.
+    /// Renders the message that sends a reply back with its errors, and with the schema if there is one.
     fn correction_text(&self, errors: &str) -> String {
         let text = correction_request(errors);
         match &self.schema {
@@ -402,7 +408,7 @@ impl LlmAgentRunner {
         }
     }
 
-    /// Returns the output of a reply, and how it differs from the schema.
+    /// Parses the reply. Returns the output, and its differences from the schema.
     async fn parse_and_check_reply(&self, reply: &str) -> (JsonMap, Vec<String>) {
         let Some((schema, _)) = &self.schema else {
             return (parse_reply_without_schema(reply), Vec::new());
@@ -412,14 +418,14 @@ impl LlmAgentRunner {
         (output, explain_mismatch(reply, errors))
     }
 
-    /// Returns how many requests of `max_iterations` the execution has left.
+    /// Returns the number of requests of `max_iterations` that the execution has left.
     fn count_requests_left(&self, said: &ExecutionExchange, execution: &ExecutionInput) -> u32 {
         let requests_made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
         let of_attempts = requests_made.saturating_add(execution.ended_requests);
         self.max_iterations.saturating_sub(of_attempts)
     }
 
-    /// Returns the failure of an attempt for which earlier attempts have left no request.
+    /// Creates the failure of an attempt for which earlier attempts have left no request.
     fn no_requests_left_failure(&self, execution: &ExecutionInput) -> ExecutionFailure {
         let limit = self.max_iterations;
         let before = execution.last_failure.as_ref();
@@ -430,6 +436,7 @@ impl LlmAgentRunner {
         ExecutionFailure::new(FailureKind::MaxIterations, error)
     }
 
+    /// Builds the parameters of the next round. Takes an unfinished iteration from `said` if tool calls continue.
     fn build_round_parameters(
         &self,
         execution: &ExecutionInput,
@@ -485,7 +492,7 @@ impl LlmAgentRunner {
         }
     }
 
-    /// Runs one round, and adds the iterations to `said`.
+    /// Performs one round, adds the iterations to `said`, and warns about an incomplete reply.
     async fn run_round_and_collect(
         &self,
         opening: RoundParameters,
@@ -510,6 +517,7 @@ impl LlmAgentRunner {
         end.map_err(|cause| self.failure_with_own_limit(cause))
     }
 
+    /// Converts the error of a round to a failure. An exhausted limit is reported with `max_iterations` of the agent.
     fn failure_with_own_limit(&self, cause: DialogueErrorKind) -> ExecutionFailure {
         match cause {
             // The round had what the rounds before it had left.
@@ -521,7 +529,7 @@ impl LlmAgentRunner {
     }
 }
 
-/// Returns the warning for a reply that is cut off or empty.
+/// Returns the warning about a reply that is cut off or empty.
 fn incomplete_reply_warning(end: &Result<(String, StopReason), DialogueErrorKind>) -> Option<&'static str> {
     match end {
         Ok((text, StopReason::MaxTokens)) if text.trim().is_empty() => {
@@ -533,6 +541,7 @@ fn incomplete_reply_warning(end: &Result<(String, StopReason), DialogueErrorKind
     }
 }
 
+/// Converts the error of a dialogue to a failure.
 fn dialogue_failure(error: DialogueErrorKind) -> ExecutionFailure {
     let kind = error.failure_kind();
     let error = match error {
@@ -544,6 +553,7 @@ fn dialogue_failure(error: DialogueErrorKind) -> ExecutionFailure {
     ExecutionFailure::new(kind, error)
 }
 
+/// Renders the template, if there is one.
 async fn render_optional(template: Option<&Template>, scope: &TemplateScope) -> Result<Option<String>, TemplateError> {
     match template {
         Some(template) => template_worker::render_template_async(template, scope).await.map(Some),
@@ -557,7 +567,7 @@ impl Runner for LlmAgentRunner {
     }
 }
 
-/// Returns the task; if the output of the last attempt did not match the schema, with the errors.
+/// Returns the task, with the schema errors of the last attempt if its output did not match the schema.
 fn add_rejection_errors(task: &str, execution: &ExecutionInput) -> String {
     let rejected = execution.last_failure.as_ref();
     match rejected.filter(|failure| failure.kind == FailureKind::Schema) {

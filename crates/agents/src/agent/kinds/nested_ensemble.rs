@@ -1,4 +1,4 @@
-//! Agents that are ensembles: one inner conversation is one execution, and its final state is the output.
+//! Agents that run ensembles: one nested run is one execution, and its result is the output.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use ensemble_core::conversation::{AgentWorkCounts, CompletionReason, Conversatio
 use ensemble_core::request::PendingRequest;
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage, RunContext, value_to_output};
 
-/// The keys of the inner context that hold the dependencies and the request of the agent.
+/// Keys of the nested context for the dependencies and the request of the agent.
 const OUTER_CONTEXT_KEYS: [&str; 2] = ["dependencies", "request"];
 
 /// Arguments of a nested run, except its input.

@@ -1,4 +1,4 @@
-//! What an agent that is an ensemble gives its inner conversation: templates, and values that contain templates.
+//! Templates of the prompt and the inputs that an agent passes to its nested run.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The prompts of agents, rendered without asking a model or a person: tests of ensembles compare them.
+//! Prompts of agents, rendered without a request to a model or a user, for the tests of ensembles.
 //!
 //! Invariant: a preview is the text that the agent would send in the same execution.
 

@@ -1,8 +1,8 @@
-//! The cache of a model that answers for a person or for a script agent: by question and context.
+//! Cache of the answers of a model that replaces a user or a script agent, by question and context.
 //!
 //! The cache is the thread of the agent, which contains each question word for word. So a resumed run finds exactly the
-//! answers of the interrupted run. The lines with the turn, the last agents and the history do not belong to the key of
-//! the cache; with them no question would ever be repeated.
+//! answers of the interrupted run. The lines with the turn, the last agents and the history are not part of the cache key,
+//! because no question would repeat with these lines.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,10 @@ use serde_json::json;
 use crate::agent::ExecutionInput;
 use ensemble_core::thread::{MessageRole, Thread};
 
-/// The beginning of the line with the turn and the last agents.
+/// Beginning of the line with the turn and the last agents.
 const TURN_LINE: &str = "Turn ";
 
-/// The beginning of the line with the history.
+/// Beginning of the line with the history.
 const HISTORY_LINE: &str = "History of the conversation: ";
 
 /// Renders the lines of a question that are not part of the cache key: the turn, the last agents and, if the agent reads it, the history.

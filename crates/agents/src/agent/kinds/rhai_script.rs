@@ -1,7 +1,7 @@
-//! Rhai scripts as agents: they run inside the process and need nothing installed.
+//! Rhai scripts as agents, which run inside the process and need no installed program.
 //!
-//! An agent may write the script that a later agent runs, so the file is searched for each execution. Its text is read
-//! only if the file has changed, and compiled only if no agent has a script of the same text.
+//! An agent can write the script that a later agent runs, so each execution searches for the file. The text is read
+//! only if the file has changed, and compiled only if no agent has a script with the same text.
 
 #![expect(
     clippy::disallowed_methods,
@@ -44,7 +44,7 @@ pub(crate) enum ScriptLoadError {
 #[derive(Debug)]
 struct CachedScript {
     path: PathBuf,
-    /// The file as it was before it was read; `None`: it had changed just then, so it may change again unseen.
+    /// Version of the file before it was read; `None` if the file had just changed, because another change might stay unseen.
     version: Option<FileVersion>,
     script: Arc<Script>,
 }

@@ -1,4 +1,4 @@
-//! The data of an execution as variables of templates and of in-process scripts.
+//! Data of an execution as variables of templates and of Rhai scripts.
 
 use std::borrow::Cow;
 use std::sync::Arc;

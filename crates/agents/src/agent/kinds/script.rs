@@ -1,8 +1,8 @@
-//! Script agents: running the program that `script:` names.
+//! Script agents, which run the program that `script:` names.
 //!
-//! A run starts only if its scripts are there and its Rhai scripts compile ([`build_checked_runner`]). A script is searched
-//! again for each execution, because it may change while the run waits. Only a program on PATH is remembered, until there
-//! is a file of this name. `validate` uses the same search, so that both agree.
+//! A run starts only if its scripts exist and its Rhai scripts compile ([`build_checked_runner`]). Each execution searches for the script
+//! again, because the script can change while the run waits. Only a program on PATH is cached, until a file
+//! with the name exists. `validate` uses the same search, so that both agree.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use ensemble_process::{self, ProcessSettings, ProgramInvocation};
 /// Error that prevents the start of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptStartError {
-    /// The script, or the program that it needs, is not there.
+    /// The script, or a program that the script needs, does not exist.
     Lookup(ScriptLookupError),
     /// The file of the Rhai script cannot be read.
     Unreadable(String),
@@ -58,14 +58,15 @@ struct ScriptRunner {
     templates: ScriptTemplates,
     places: ScriptFolders,
     bounds: ProcessSettings,
-    /// Where it may lie and what it is called there, if its name says that it is a Rhai script.
+    /// Candidate paths with their names in messages, if the name is that of a Rhai script.
     rhai_files: Vec<(PathBuf, String)>,
-    /// What the script was while it named no file.
+    /// Program on `PATH` that the script was, while its name matched no file.
     on_path: OnceLock<ProgramInvocation>,
     compiled: CompiledScriptCache,
 }
 
 impl ScriptRunner {
+    /// Creates the runner. Nothing is resolved yet.
     fn new(script: &str, templates: ScriptTemplates, places: &ScriptFolders, bounds: ProcessSettings) -> Self {
         Self {
             script: script.to_owned(),

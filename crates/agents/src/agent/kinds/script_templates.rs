@@ -1,4 +1,4 @@
-//! The `args` and `stdin` of a script agent: templates over the variables of prompts.
+//! Templates of the `args` and `stdin` of a script agent.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ pub struct ScriptTemplates {
 /// Rendered command-line arguments and standard input of one script process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RenderedScriptInput {
-    /// Each is one argument.
+    /// Command-line arguments.
     pub(crate) args: Vec<String>,
-    /// The text that replaces the JSON object.
+    /// Text that replaces the JSON object on standard input.
     pub(crate) stdin: Option<String>,
 }
 

@@ -1,7 +1,7 @@
-//! Agents that call one tool of an MCP server without a model: the result of the call is the output.
+//! Agents that call one tool of an MCP server without a model. The result of the call is the output.
 //!
 //! **Invariant:** a call is recorded before it is made, and a recorded call is made at most once, unless the tool is
-//! repeatable or the server says that it only reads. An execution that was cut short goes on with the recorded call.
+//! repeatable or the server marks the tool as read-only. An interrupted execution continues with the recorded call.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -34,13 +34,13 @@ use ensemble_process::output;
 /// Limit on the parallel tool calls of an execution: none, because `for_each` has its own limit.
 const MAX_PARALLEL_CALLS: NonZeroU32 = NonZeroU32::MAX;
 
-/// The most tools of a server that an error names.
+/// Maximum number of tools of a server that an error names.
 const MAX_NAMED_TOOLS: usize = 30;
 
 /// Runner of an agent with `tool`: it calls one tool of an MCP server, without a model.
 pub struct ToolAgentRunner {
     settings: ToolSettings,
-    /// The name of the tool on its server.
+    /// Name of the tool on its server.
     member: Arc<str>,
     /// `SERVER.TOOL`.
     name: String,
@@ -54,11 +54,11 @@ pub struct ToolAgentRunner {
 
 /// Services of the run that the runner of a tool agent needs.
 pub struct ToolAgentOptions {
-    /// The server.
+    /// MCP server of the tool.
     pub server: Arc<McpServerHandle>,
-    /// Decides whether the call is permitted.
+    /// Permissions that decide about the call.
     pub permissions: Arc<ToolPermissions>,
-    /// Is told when the call begins and ends.
+    /// Receiver of the start and the end of the call.
     pub live_output: Arc<dyn LiveOutputReceiver>,
 }
 

@@ -1,5 +1,4 @@
-//! Values by name whose texts are templates: the `inputs` of an agent that is an ensemble, and the `arguments` of an agent
-//! that calls a tool.
+//! Templates in named values: the `inputs` of an agent that runs an ensemble, and the `arguments` of an agent that calls a tool.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ pub(crate) struct ValueTemplates {
     values: Vec<(Arc<str>, CompiledValueTemplate)>,
 }
 
-/// A value whose texts are templates.
+/// Compiled value whose texts are templates.
 enum CompiledValueTemplate {
     Plain(Value),
     Text(Box<Template>),

@@ -1,4 +1,4 @@
-//! Answers that are given before the question.
+//! Answers that the user gives before the questions.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ pub struct PreparedAnswers {
     /// `--answers`: a list is by execution, another value is for every execution.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     file: IndexMap<String, Value>,
-    /// Who gave entries of `file`, if not a file.
+    /// Authors of entries of `file` that come from no file.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     given_by: IndexMap<String, AnswerAuthor>,
     /// The user who gave the answers and the other options of the run, if known.
@@ -271,7 +271,7 @@ impl AnswerQueue {
             .collect()
     }
 
-    /// Returns the stubs for parts and calls that no question has taken: the address, and the text.
+    /// Returns the unused stubs for parts and calls: pairs of address and text.
     pub fn list_unused_stubs(&self) -> Vec<(String, String)> {
         let state = self.lock();
         let is_stub = |address: &str| {
@@ -314,13 +314,13 @@ impl AnswerQueue {
         }
     }
 
-    /// Marks the part at this position as performed. Parts are opened in the order of their list.
+    /// Marks the part at this position as running, until the guard is dropped. Parts are opened in the order of their list.
     pub(crate) fn open_part(&self, position: Vec<u32>) -> OpenPartGuard {
         self.open_parts.open_part(position)
     }
 
-    /// Waits until the question may take the answer to the next question of its address. An answer that is for several parts
-    /// goes to the first part that asks, in the order of the list and not of time.
+    /// Waits until the question may take the answer to the next question of its address. An answer for several parts
+    /// belongs to the first part in the order of the list that asks, regardless of time.
     pub(crate) async fn wait_for_answer_order(&self, request: &PendingRequest) {
         // An exclusive call keeps the calls of earlier parts from starting, so a question in a call must not wait for them.
         let is_in_call = request

@@ -1,17 +1,17 @@
-//! The order in which parallel parts take answers that are for every part.
+//! Order in which parallel parts take answers that are for every part.
 //!
-//! Invariant: parts get these answers as if they were performed one after another, in the order of the list.
+//! Invariant: parts get these answers as if the parts ran one after another, in the order of the list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// The parts that are performed now, each with its position among the requests of the run.
+/// Parts that are running, by their positions among the requests of the run.
 #[derive(Debug, Default)]
 pub(super) struct OpenParts(Arc<watch::Sender<BTreeSet<Vec<u32>>>>);
 
-/// Marks a part as performed until it is dropped.
+/// Drop guard that marks a part as running.
 #[must_use]
 pub(crate) struct OpenPartGuard {
     open_parts: Arc<watch::Sender<BTreeSet<Vec<u32>>>>,
@@ -19,7 +19,7 @@ pub(crate) struct OpenPartGuard {
 }
 
 impl OpenParts {
-    /// Marks the part at this position as performed. Parts are opened in the order of their list.
+    /// Marks the part at this position as running, until the guard is dropped. Parts are opened in the order of their list.
     pub(super) fn open_part(&self, position: Vec<u32>) -> OpenPartGuard {
         self.0.send_modify(|open| {
             open.insert(position.clone());

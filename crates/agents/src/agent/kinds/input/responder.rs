@@ -1,4 +1,4 @@
-//! `responses`: answers from a script or model instead of the operator, so that a run needs no person.
+//! Answers of `responses` from a script or model instead of the operator, so that a run needs no user.
 //!
 //! The answer of a model is cached by question and context: the same question in the same context gets the same
 //! answer.
@@ -28,10 +28,10 @@ use ensemble_language::template::{Template, TemplateScope, render_output_text};
 use ensemble_models::describe_script_failure;
 use ensemble_scripts::{Script, ScriptFailure, ScriptVariable, template_worker};
 
-/// The maximum number of characters of one value in the summary of the context.
+/// Maximum number of characters of one value in the summary of the context.
 const MAX_VALUE_CHARS: usize = 400;
 
-/// The maximum number of keys in the summary of the context.
+/// Maximum number of keys in the summary of the context.
 const MAX_CONTEXT_KEYS: usize = 40;
 
 /// Source of answers that replaces the operator: a list, a script, a model or a generator.

@@ -1,4 +1,4 @@
-//! Questions that stubs answer.
+//! Questions of input agents that stubs answer.
 
 use std::sync::Arc;
 

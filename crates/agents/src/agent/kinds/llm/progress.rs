@@ -1,4 +1,4 @@
-//! What was said between an agent and its model in one execution: how it goes on, and what is not recorded yet.
+//! Progress of the exchange between an agent and its model in one execution: the next step, and the unrecorded iterations.
 
 use crate::agent::chat::SESSION;
 use ensemble_core::request::PendingRequest;
@@ -9,22 +9,22 @@ use ensemble_core::thread::{MessageRole, REJECTED_KEY, StopReason, ThreadIterati
 #[derive(Debug, Default)]
 pub(crate) struct ExecutionExchange {
     pub(crate) iterations: Vec<ThreadIteration>,
-    /// The number of iterations that the records contain.
+    /// Number of iterations that the records contain.
     recorded: usize,
-    /// The question for which a tool call waits.
+    /// Requests that a tool call waits for.
     pub(crate) waits_for: Vec<PendingRequest>,
 }
 
 /// Next step of an LLM execution: send the task, send a correction, run tool calls, or judge the reply.
 #[derive(Debug, PartialEq)]
 pub(crate) enum NextLlmStep {
-    /// The task is sent.
+    /// Send the task.
     Task,
-    /// The last reply is sent back with its errors.
+    /// Send the last reply back with its errors.
     Correction(String),
-    /// The calls of the last reply are made, or their results are sent.
+    /// Make the calls of the last reply, or send their results.
     Calls,
-    /// The last reply is final, and becomes the output if it can.
+    /// Judge the last reply, which is final and becomes the output if the reply is valid.
     Judgement(String, StopReason),
 }
 

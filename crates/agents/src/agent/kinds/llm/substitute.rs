@@ -1,4 +1,4 @@
-//! A model that answers in the place of a script agent (`--respond`, and `respond` of test files): its question.
+//! Question to a model that replaces a script agent (`--respond`, and `respond` of test files).
 //!
 //! Invariant: the question contains everything that the script would read.
 
@@ -16,7 +16,7 @@ use ensemble_language::ensemble::Agent;
 /// Name of the history in the data of a script.
 const HISTORY: &str = "history";
 
-/// A script agent that a model replaces.
+/// Script agent that a model replaces.
 pub(crate) struct ReplacedScriptAgent {
     description: Option<Arc<str>>,
     output_schema: Option<Value>,
