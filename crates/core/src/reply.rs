@@ -21,16 +21,17 @@ pub use missing_object::{SurroundedObject, describe_missing_object, find_surroun
 /// The key that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
 
-/// Returns the output for a reply of a model that was not asked for JSON.
+/// Parses a reply of a model that was not asked for JSON. The text is added as `response`.
 pub fn parse_plain_reply(text: &str) -> JsonMap {
     add_response_key(parse_object_or_block(strip_last_newline(text)), text)
 }
 
-/// Returns the output for a reply of a model that was asked for JSON by a schema.
+/// Parses a reply of a model that was asked for JSON by a schema. Accepts one fenced object inside other text.
 pub fn parse_json_reply(text: &str) -> JsonMap {
     add_response_key(find_object(strip_last_newline(text)), text)
 }
 
+/// Returns the keys of the object and the text under `response`, unless the object has this key.
 fn add_response_key(object: Option<JsonMap>, text: &str) -> JsonMap {
     let mut output = object.unwrap_or_default();
     let text = strip_last_newline(strip_byte_order_mark(text));
@@ -44,10 +45,9 @@ pub fn quotes_requests(text: &str) -> bool {
         && find_only_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
 }
 
-/// Returns the part of the output that `output_schema` applies to: the output without the full text that
-/// [`parse_json_reply`] adds.
+/// Returns the part of the output that `output_schema` applies to: without the full text that the parser of replies added.
 ///
-/// It depends on the output alone, so a later validation of the output gives the same result.
+/// The result depends on the output alone, so a later validation of the output has the same result.
 pub fn output_for_schema(output: &JsonMap) -> Cow<'_, JsonMap> {
     let text = output.get(RESPONSE_KEY).and_then(Value::as_str);
     match text.and_then(find_object) {
@@ -56,12 +56,12 @@ pub fn output_for_schema(output: &JsonMap) -> Cow<'_, JsonMap> {
     }
 }
 
+/// Returns whether the output has exactly the keys of the object and one more key.
 fn is_parsed_output(object: &JsonMap, output: &JsonMap) -> bool {
     output.len() == object.len() + 1 && object.iter().all(|(key, value)| output.get(key) == Some(value))
 }
 
-/// Returns the JSON object that is the whole text or its only fenced block. From a block inside other text no requests
-/// are taken.
+/// Returns the JSON object that is the whole text or its only fenced block. Removes agent requests from a block inside other text.
 fn find_object(text: &str) -> Option<JsonMap> {
     parse_object_or_block(text).or_else(|| {
         let mut object = find_only_block(text)?;
@@ -75,7 +75,7 @@ fn parse_object_or_block(text: &str) -> Option<JsonMap> {
     parse_whole_object(text).or_else(|| parse_whole_object(&find_lone_block(strip_byte_order_mark(text).trim())?))
 }
 
-/// Returns the JSON object in the only fenced block that has one.
+/// Returns the JSON object of the only fenced block that contains an object. Returns `None` if several blocks contain one.
 fn find_only_block(text: &str) -> Option<JsonMap> {
     let mut objects = list_fenced_blocks(text)
         .into_iter()
@@ -118,7 +118,7 @@ fn list_fenced_blocks(text: &str) -> Vec<String> {
     scan_fences(text).blocks.into_iter().map(|block| block.text).collect()
 }
 
-/// The fences of a text.
+/// Fenced blocks of a text, and the line of an unclosed fence.
 #[derive(Debug, Default)]
 struct Fences {
     /// The blocks marked as JSON or not marked at all.
@@ -135,6 +135,7 @@ struct FencedBlock {
     line: usize,
 }
 
+/// Scans the text for fences. Collects the blocks for JSON and the line of an unclosed fence.
 fn scan_fences(text: &str) -> Fences {
     let mut fences = Fences::default();
     let mut lines = text.lines().zip(1..);
@@ -160,15 +161,17 @@ fn scan_fences(text: &str) -> Fences {
     fences
 }
 
+/// Returns whether the line closes a block that this fence opened.
 fn closes_fence(line: &str, fence: &str) -> bool {
     line.trim().len() >= fence.len() && line.trim().chars().all(|c| fence.starts_with(c))
 }
 
+/// Returns whether the language of a fence is JSON or missing.
 fn is_json_language(language: &str) -> bool {
     language.is_empty() || language.eq_ignore_ascii_case("json")
 }
 
-/// Returns the fence that a line opens, and the language it names.
+/// Parses a line that opens a fence. Returns the fence characters and the language. Returns `None` for other lines.
 fn parse_fence(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let mark = line.chars().next().filter(|c| ['`', '~'].contains(c))?;

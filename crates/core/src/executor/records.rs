@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use crate::conversation::{AttemptScope, ConversationState, ExecutionSlot, ExecutionStarted};
 use crate::runner::{ExecutionRecords, LogSender, PartsInput, PendingEvent};
 
-/// The way from the runners to the log, and back.
+/// The channel of events from the runners to the log, with a signal that the turn's time is up.
 pub(super) struct RecordChannel {
     pub(super) events: mpsc::UnboundedReceiver<Box<PendingEvent>>,
     log: LogSender,
@@ -15,6 +15,7 @@ pub(super) struct RecordChannel {
 }
 
 impl RecordChannel {
+    /// Creates an empty channel.
     pub(super) fn new() -> Self {
         let (log, events) = mpsc::unbounded_channel();
         Self {
@@ -25,7 +26,7 @@ impl RecordChannel {
     }
 }
 
-/// Waits for an event inside an execution.
+/// Waits for the next event inside an execution. Waits forever without a channel.
 pub(super) async fn wait_for_record(records: &mut Option<RecordChannel>) -> Option<Box<PendingEvent>> {
     match records {
         Some(records) => records.events.recv().await,
@@ -33,7 +34,7 @@ pub(super) async fn wait_for_record(records: &mut Option<RecordChannel>) -> Opti
     }
 }
 
-/// Records what happens inside this attempt, which goes on from what is recorded of the execution.
+/// Returns the recorder of events inside this attempt, with the exchanges recorded before.
 pub(super) fn attempt_records(
     started: &ExecutionStarted,
     slot: &ExecutionSlot,
@@ -50,7 +51,7 @@ pub(super) fn attempt_records(
     ExecutionRecords::new(running.log.clone(), within, before)
 }
 
-/// Returns the data that the run has for the parts of an execution.
+/// Returns the data of the run that the parts of an execution need.
 pub(super) fn parts_input(state: &ConversationState, slot: &ExecutionSlot, running: &RecordChannel) -> PartsInput {
     PartsInput {
         facts: state.facts_without_output(),

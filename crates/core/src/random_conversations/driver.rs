@@ -14,10 +14,10 @@ use crate::resolver::{NextDecision, decide_next_step};
 use ensemble_language::data::{ExecutionFailure, FailureKind, RunContext};
 use ensemble_language::plan::{AgentId, Plan};
 
-/// For how many turns in a row agents have waited for the dependencies at these positions.
+/// The number of consecutive turns that agents have waited for the dependency at this position.
 pub type Waited = HashMap<(AgentId, usize), usize>;
 
-/// A conversation whose decisions are those of the resolver and whose events are applied one by one, all at the same time.
+/// A conversation whose steps the resolver decides and a test applies, all at the same time.
 #[derive(Debug)]
 pub struct Driver {
     /// The state after the events so far.
@@ -31,12 +31,12 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts with an empty context.
+    /// Creates a driver whose conversation has started with an empty context.
     pub fn new(plan: &Arc<Plan>) -> Self {
         Self::with(plan, RunContext::default())
     }
 
-    /// Starts with this context.
+    /// Creates a driver whose conversation has started with this context.
     pub fn with(plan: &Arc<Plan>, context: RunContext) -> Self {
         let mut driver = Self {
             state: ConversationState::new(plan.clone()),
@@ -67,7 +67,7 @@ impl Driver {
         driver
     }
 
-    /// Applies the next event.
+    /// Applies the next event. Panics if the event is illegal.
     pub fn apply(&mut self, event: Event) {
         let seq = self.state.next_seq();
         let at = DateTime::<Utc>::UNIX_EPOCH;
@@ -75,7 +75,7 @@ impl Driver {
         applied.expect("a legal event");
     }
 
-    /// Performs the first turn with these outputs; the decision that ends it.
+    /// Performs the first turn with these outputs. Returns the decision that finishes the turn, which is not applied.
     pub fn first_turn(&mut self, plan: &Plan, outputs: &[serde_json::Value]) -> TurnFinished {
         let NextDecision::StartTurn(turn) = decide_next_step(plan, &self.state) else {
             panic!("somebody is ready");
@@ -91,7 +91,7 @@ impl Driver {
         }
     }
 
-    /// Performs a turn; fate says who fails, and who asks for whom.
+    /// Performs a turn. The bytes of `fate` decide which agents fail, and which agents they request.
     pub fn turn(&mut self, plan: &Plan, turn: TurnStarted, fate: &mut impl Iterator<Item = u8>) {
         self.turns.push(turn.clone());
         self.apply(Event::TurnStarted(turn.clone()));
@@ -121,11 +121,12 @@ impl Driver {
         }
     }
 
-    /// Merges a turn.
+    /// Applies the end of a turn.
     pub fn finish_turn(&mut self, finished: TurnFinished) {
         self.apply(Event::TurnFinished(finished));
     }
 
+    /// Applies the start and the end of an execution; `None` is a failure.
     fn finish(&mut self, start: &AgentStart, output: Option<serde_json::Value>) {
         let turn = self.state.turn_count() + 1;
         self.apply(Event::ExecutionStarted(ExecutionStarted {
@@ -155,7 +156,7 @@ impl Driver {
     }
 }
 
-/// Performs a whole conversation; fate says who fails, and who asks for whom.
+/// Performs a conversation until its end. The bytes of `fate` decide which agents fail, and which agents they request.
 pub fn walk(plan: &Arc<Plan>, fate: Vec<u8>) -> Driver {
     let mut fate = fate.into_iter().cycle().take(400);
     let mut driver = Driver::new(plan);
@@ -168,7 +169,7 @@ pub fn walk(plan: &Arc<Plan>, fate: Vec<u8>) -> Driver {
     }
 }
 
-/// Builds the plan of a text.
+/// Builds the plan of an ensemble text. Panics if the text has errors.
 pub fn plan_of(text: &str) -> Plan {
     let loaded = ensemble_language::loader::load_ensemble(&ensemble_language::source::SourceText::new("t", text));
     let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:#?}", loaded.findings));

@@ -15,10 +15,10 @@ use serde_json::value::RawValue;
 use super::large::{LargeFields, Moved, extract_large_fields, insert_large_fields};
 use crate::conversation::{Event, Record};
 
-/// The length of `,"crc":"00000000"}`.
+/// Number of bytes of `,"crc":"00000000"}`.
 const TAIL: usize = 18;
 
-/// The reason why a line is not a record.
+/// Reason why a line is not a valid record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// The line does not end like a complete line.
@@ -35,6 +35,7 @@ pub enum LineError {
     Blob(String),
 }
 
+/// Keys of a journal line, with the data not parsed.
 #[derive(Deserialize)]
 struct RecordHead<'a> {
     seq: u64,
@@ -46,12 +47,12 @@ struct RecordHead<'a> {
     blobs: Moved,
 }
 
-/// Appends the line of the record, with its line break, to `buffer`.
+/// Appends the line of the record to `buffer`, with a line break.
 pub fn encode_record(record: &Record, buffer: &mut Vec<u8>) {
     encode_with_storage(record, buffer, None).expect("events have string keys and are written to memory");
 }
 
-/// Like `encode`, but large fields are stored beside the journal.
+/// Appends the line of the record to `buffer`. Stores large fields in `large`, if there is a storage.
 ///
 /// # Errors
 /// A large field cannot be stored.
@@ -83,7 +84,7 @@ pub fn encode_with_storage(record: &Record, buffer: &mut Vec<u8>, large: Option<
     Ok(())
 }
 
-/// Spells out characters that a terminal obeys, for those who look at the journal or print it.
+/// Escapes control characters in the JSON from this position, so that a terminal does not execute them.
 fn escape_controls(buffer: &mut Vec<u8>, from: usize) {
     let Ok(text) = std::str::from_utf8(&buffer[from..]) else {
         return;
@@ -94,11 +95,12 @@ fn escape_controls(buffer: &mut Vec<u8>, from: usize) {
     }
 }
 
+/// Appends a decimal number.
 fn write_number(buffer: &mut Vec<u8>, number: u64) {
     serde_json::to_writer(buffer, &number).expect("memory can be written");
 }
 
-/// RFC 3339 in UTC with microseconds. Written by hand because every event has a time and the general function is slow.
+/// Appends the time as RFC 3339 in UTC with microseconds. Formats by hand, because every event has a time and chrono is slower.
 fn write_time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
     // Each part of a `DateTime` is converted on its own, so the conversion comes first.
     let naive = at.naive_utc();
@@ -129,6 +131,7 @@ fn write_time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
     buffer.extend_from_slice(&text);
 }
 
+/// Appends the data of the event as JSON.
 fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
     let result = match event {
         Event::RunStarted(data) => serde_json::to_writer(buffer, data),
@@ -153,12 +156,12 @@ fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
     result.expect("events have string keys and are written to memory");
 }
 
-/// Reads a line without its line break. The line must not have fields stored beside the journal.
+/// Parses a line without its line break. A line with separately stored fields is an error.
 pub fn decode_record(line: &[u8]) -> Result<Record, LineError> {
     decode_with_storage(line, None)
 }
 
-/// Reads a line without its line break, and inserts the fields that are stored beside the journal.
+/// Parses a line without its line break. Loads the separately stored fields from `large`.
 pub fn decode_with_storage(line: &[u8], large: Option<&dyn LargeFields>) -> Result<Record, LineError> {
     let body_end = line.len().checked_sub(TAIL).ok_or(LineError::Incomplete)?;
     let (body, tail) = line.split_at(body_end);
@@ -187,6 +190,7 @@ pub fn decode_with_storage(line: &[u8], large: Option<&dyn LargeFields>) -> Resu
     })
 }
 
+/// Parses the data of the event with this name.
 fn decode_event(name: &str, data: &RawValue) -> Result<Event, LineError> {
     Ok(match name {
         "run_started" => Event::RunStarted(parse_data(data)?),
@@ -211,10 +215,12 @@ fn decode_event(name: &str, data: &RawValue) -> Result<Event, LineError> {
     })
 }
 
+/// Parses the data of an event as this type.
 fn parse_data<T: DeserializeOwned>(data: &RawValue) -> Result<T, LineError> {
     serde_json::from_str(data.get()).map_err(content_error)
 }
 
+/// Creates the error of content that is not valid.
 fn content_error(error: serde_json::Error) -> LineError {
     LineError::Content(error.to_string())
 }

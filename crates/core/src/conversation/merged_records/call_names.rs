@@ -9,10 +9,10 @@ use crate::conversation::event::{Event, Record};
 use crate::conversation::state::ConversationState;
 use crate::thread::{ThreadIteration, find_unused_id};
 
-/// New ids of tool calls.
+/// New ids of tool calls by the old id.
 pub(super) type CallNames = HashMap<String, String>;
 
-/// Returns a new id for each call of these records whose id the thread of its agent contains already, by agent.
+/// Returns new ids for the calls of these records whose id is used already in a thread of the merged run, by agent.
 pub(super) fn rename_used_calls(records: &[Record], merged: &ConversationState) -> HashMap<String, CallNames> {
     let plan = merged.plan();
     let mut used: HashMap<String, HashSet<String>> = HashMap::new();
@@ -42,6 +42,7 @@ pub(super) fn rename_used_calls(records: &[Record], merged: &ConversationState) 
     names
 }
 
+/// Returns the ids of the tool calls in these iterations.
 fn list_call_ids(iterations: &[ThreadIteration]) -> Vec<String> {
     let calls = iterations.iter().flat_map(|iteration| &iteration.tool_calls);
     calls.map(|call| call.id.clone()).collect()
@@ -59,7 +60,7 @@ fn list_iterations(event: &Event) -> &[ThreadIteration] {
     }
 }
 
-/// Gives the calls of the event their new ids.
+/// Replaces the ids of tool calls in the event by their new ids.
 pub(super) fn rename_calls(event: &mut Event, names: &CallNames) {
     if let Some(within) = event.attempt_scope_mut() {
         within.outer_calls.iter_mut().for_each(|id| rename_shared(id, names));
@@ -76,7 +77,7 @@ pub(super) fn rename_calls(event: &mut Event, names: &CallNames) {
     calls.for_each(|call| rename_text(&mut call.id, names));
 }
 
-/// Returns the iterations that the event contains, to change them.
+/// Returns the iterations that the event contains, for changes.
 pub(super) fn list_iterations_mut(event: &mut Event) -> &mut [ThreadIteration] {
     match event {
         Event::ReplyReceived(event) => std::slice::from_mut(&mut event.iteration),
@@ -88,12 +89,14 @@ pub(super) fn list_iterations_mut(event: &mut Event) -> &mut [ThreadIteration] {
     }
 }
 
+/// Replaces the id of a call if the id is in `names`.
 fn rename_text(id: &mut String, names: &CallNames) {
     if let Some(name) = names.get(id) {
         id.clone_from(name);
     }
 }
 
+/// Replaces the shared id of a call if the id is in `names`.
 fn rename_shared(id: &mut Arc<str>, names: &CallNames) {
     if let Some(name) = names.get(&**id) {
         *id = name.as_str().into();

@@ -41,6 +41,7 @@ impl ConversationState {
         Ok(())
     }
 
+    /// Applies a record that was checked before.
     fn fold_record(&mut self, record: &Record) {
         self.next_seq = record.seq + 1;
         match &record.event {
@@ -74,8 +75,8 @@ impl ConversationState {
         self.open_segment(event.input.clone());
     }
 
-    /// A user message. A turn that is open is abandoned: what had finished in it is merged, and the rest has not happened.
-    /// An agent that remembers keeps the exchange that failed or was cut short.
+    /// Applies a user message. An open turn is abandoned: its finished executions are merged, the others are discarded.
+    /// An agent with memory remembers the exchange that failed or was interrupted.
     fn apply_message(&mut self, event: &MessageAdded) {
         if let Some(turn) = self.open_turn.take() {
             self.turn_count = turn.turn;
@@ -122,7 +123,7 @@ impl ConversationState {
         self.open_segment(event.text.clone());
     }
 
-    /// A user message: the readiness of all agents starts again, and the outputs and threads are kept.
+    /// Starts a segment: resets the counters and readiness of all agents, and keeps outputs and threads.
     fn open_segment(&mut self, input: Arc<str>) {
         self.input_digest = format!("sha256:{}", &sha256_of_text(&input)[..16]).into();
         self.input = input;
@@ -178,7 +179,7 @@ impl ConversationState {
         }
     }
 
-    /// A fork added values to the context; they replace values of agents, and inputs of the run.
+    /// Adds the values of a fork to the context, and replaces inputs of the run with the same names.
     fn apply_context(&mut self, values: &RunContext) {
         if values.is_empty() {
             return;
@@ -242,7 +243,7 @@ impl ConversationState {
         });
     }
 
-    /// For how many turns in a row agents have waited, with this turn.
+    /// Counts for each awaited edge the consecutive turns in which its agent has waited, with this turn.
     fn count_waits(&self, plan: &Plan, event: &TurnStarted) -> BTreeMap<EdgeId, u32> {
         let mut waits = BTreeMap::new();
         for waiting in &event.waiting {
@@ -260,7 +261,7 @@ impl ConversationState {
         waits
     }
 
-    /// The next request for the agent has started it.
+    /// Removes the first request for the agent, because it has started the agent.
     fn remove_started_request(&mut self, agent: AgentId) {
         let Some(requests) = self.requests.get_mut(&agent) else {
             return;
@@ -293,6 +294,7 @@ impl ConversationState {
         }
     }
 
+    /// Adds a failed attempt to its slot: failure, usage and calls. Discards the exchanges.
     fn apply_failed_attempt(&mut self, event: &AttemptFailed) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.failed_attempts += 1;
@@ -391,7 +393,7 @@ impl ConversationState {
         }
     }
 
-    /// Merges one finished execution into the state, and returns whether it succeeded.
+    /// Merges one finished execution into the state. Returns whether the execution succeeded.
     fn merge_execution(&mut self, plan: &Plan, slot: ExecutionSlot) -> bool {
         let Some(mut entry) = self.history_entry(&slot) else {
             return false;
@@ -487,8 +489,8 @@ impl ConversationState {
         }
     }
 
-    /// Stores the output under its state key, and its top-level keys beside it, except reserved keys. Of an agent with
-    /// `for_each` no key is stored beside it.
+    /// Stores the output in the context under its state key, and also its top-level keys, except reserved keys.
+    /// For an agent with `for_each`, no top-level keys are stored.
     fn merge_output(&mut self, plan: &Plan, id: AgentId, output: &Arc<Value>) {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();
@@ -500,8 +502,8 @@ impl ConversationState {
         context.insert(plan.agent(id).state_key().clone(), output.clone());
     }
 
-    /// Gives up what an output with very many values replaces, before its values are copied into the context: both together
-    /// would take twice the memory. The keys keep their places.
+    /// Releases the previous output before a large output is copied into the context, so that both are never in memory together.
+    /// The keys keep their positions.
     fn release_output(&mut self, plan: &Plan, id: AgentId, output: &Value) {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();
@@ -524,7 +526,7 @@ impl ConversationState {
         self.latest_successes[0] = Some((turn, agent));
     }
 
-    /// Adds the agent to those that a decision must examine, or to those that it can skip.
+    /// Adds the agent to the candidates of the next decision, or to the excluded agents.
     fn update_candidates(&mut self, agent: AgentId) {
         if static_readiness(&self.plan, self, agent) == StaticReadiness::Open {
             self.excluded_agents.remove(&agent);
@@ -542,7 +544,7 @@ impl ConversationState {
         Some(&mut slots[at])
     }
 
-    /// Returns the history entry of a finished execution of the open turn.
+    /// Builds the history entry of a finished execution. Returns `None` if the execution has not finished.
     pub(super) fn history_entry(&self, slot: &ExecutionSlot) -> Option<HistoryEntry> {
         let ExecutionProgress::Finished(finished) = &slot.progress else {
             return None;
@@ -573,8 +575,8 @@ impl ConversationState {
     }
 }
 
-/// Returns the number of requests in a failed attempt, of which these iterations were recorded before its end. A request
-/// with only the results of tools that failed has no iteration.
+/// Counts the requests of a failed attempt. `recorded` are the iterations that were recorded during the attempt.
+/// A request that sends only results of failed tools has no iteration.
 fn count_attempt_requests(recorded: &[ThreadIteration], event: &AttemptFailed) -> u32 {
     let iterations = recorded.len() + event.exchange.len();
     let last = event.exchange.last().or(recorded.last());

@@ -10,7 +10,7 @@ use super::turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
 use crate::conversation::event::{Event, Record, TurnFinished};
 use crate::conversation::outcome::CompletionReason;
 
-/// A record whose event may not follow the records before it.
+/// An error about a record whose event is illegal after the records before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("record {seq} (`{event}`) cannot follow the records before it: {reason}")]
 pub struct IllegalRecord {
@@ -81,7 +81,7 @@ enum Phase<'a> {
     Ended(CompletionReason),
 }
 
-/// The progress that an event of an execution needs.
+/// The progress of an execution that an event requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequiredProgress {
     /// The execution has not ended, and does not wait.
@@ -92,7 +92,7 @@ enum RequiredProgress {
     Open,
 }
 
-/// The turn and the agent of an event, and the progress that the event needs.
+/// The turn and the agent of an event, and the progress that the event requires.
 #[derive(Clone, Copy)]
 struct ExecutionEvent<'a> {
     turn: u32,
@@ -101,7 +101,7 @@ struct ExecutionEvent<'a> {
 }
 
 impl ConversationState {
-    /// Checks whether the event may follow in this state.
+    /// Checks that the event is legal in this state.
     ///
     /// # Errors
     /// The event is illegal.
@@ -125,7 +125,7 @@ impl ConversationState {
         }
     }
 
-    /// Checks whether the record may follow in this state.
+    /// Checks that the record is legal in this state.
     pub(crate) fn check_record(&self, record: &Record) -> Result<(), IllegalRecord> {
         self.check_event(&record.event).map_err(|reason| IllegalRecord {
             seq: record.seq,
@@ -134,6 +134,7 @@ impl ConversationState {
         })
     }
 
+    /// Returns the phase of the run.
     fn phase(&self) -> Phase<'_> {
         match (&self.run_start, &self.run_end, &self.interruption, &self.open_turn) {
             (None, ..) => Phase::BeforeStart,
@@ -144,6 +145,7 @@ impl ConversationState {
         }
     }
 
+    /// Checks that the event's turn, agent and progress match an execution of the open turn.
     fn check_execution(&self, open: &OpenTurn, event: ExecutionEvent<'_>) -> Result<(), IllegalEvent> {
         expect_turn(event.turn, open.turn)?;
         let Some(id) = self.plan.find_agent_id(event.agent) else {
@@ -165,7 +167,7 @@ impl ConversationState {
     }
 }
 
-/// Returns the reason why the event is illegal in the phase, which it is.
+/// Returns the reason why the event is illegal in the phase.
 fn illegal(phase: Phase<'_>, event: &Event) -> IllegalEvent {
     match (phase, event) {
         (Phase::BeforeStart, _) => IllegalEvent::NotStarted,
@@ -179,6 +181,7 @@ fn illegal(phase: Phase<'_>, event: &Event) -> IllegalEvent {
     }
 }
 
+/// Checks that the event has the expected turn number.
 fn expect_turn(event: u32, expected: u32) -> Result<(), IllegalEvent> {
     match event == expected {
         true => Ok(()),
@@ -186,6 +189,7 @@ fn expect_turn(event: u32, expected: u32) -> Result<(), IllegalEvent> {
     }
 }
 
+/// Checks that the turn number matches and that no execution is open.
 fn check_finish(open: &OpenTurn, finished: &TurnFinished) -> Result<(), IllegalEvent> {
     expect_turn(finished.turn, open.turn)?;
     let is_open = |slot: &&ExecutionSlot| !matches!(slot.progress, ExecutionProgress::Finished(_));
@@ -195,7 +199,7 @@ fn check_finish(open: &OpenTurn, finished: &TurnFinished) -> Result<(), IllegalE
     }
 }
 
-/// Returns the turn and the agent of an event of an execution.
+/// Returns the turn, agent and required progress of an event of an execution. Returns `None` for other events.
 fn execution_event(event: &Event) -> Option<ExecutionEvent<'_>> {
     let (turn, agent, needed) = match event {
         Event::ExecutionStarted(event) => (event.turn, &event.agent, RequiredProgress::Pending),
