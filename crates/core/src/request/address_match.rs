@@ -8,7 +8,7 @@
 
 use super::{AddressSegment, RequestAddress};
 
-/// The precision with which a name means a request, the least precise first.
+/// Precision with which a name matches an address, the least precise first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AddressMatch {
     /// The name is the bare name of the agent that asks.
@@ -20,7 +20,7 @@ pub enum AddressMatch {
 }
 
 impl RequestAddress {
-    /// Returns the precision with which a name means this address; `None` if the name does not mean the address.
+    /// Returns the precision with which the name matches this address. Returns `None` if the name does not match.
     pub fn match_name(&self, name: &str) -> Option<AddressMatch> {
         match name.parse::<Self>() {
             Ok(given) if given == *self => return Some(AddressMatch::Exact),
@@ -30,8 +30,7 @@ impl RequestAddress {
         self.is_named(name).then_some(AddressMatch::AgentName)
     }
 
-    /// Returns the precision with which a name can mean requests of the agent with this address before a run, when the keys
-    /// of parts and the numbers of calls are unknown.
+    /// Returns the precision with which the name can match requests of this agent, before part keys and call numbers are known.
     pub fn match_declared_name(&self, name: &str) -> Option<AddressMatch> {
         let declared = self.without_keys();
         if let Ok(given) = name.parse::<Self>() {
@@ -48,11 +47,12 @@ impl RequestAddress {
         self.is_named(name).then_some(AddressMatch::AgentName)
     }
 
-    /// Returns whether the address has the key of a part.
+    /// Returns whether a segment of the address has a part key.
     pub fn has_keys(&self) -> bool {
         self.segments().iter().any(|segment| segment.part.is_some())
     }
 
+    /// Removes the part keys, and sets all call numbers to 1.
     fn without_keys(&self) -> Self {
         let mut segments = self.segments().to_vec();
         for segment in &mut segments {
@@ -63,7 +63,7 @@ impl RequestAddress {
     }
 }
 
-/// Finds the entry whose name means the address most precisely; of several, the first.
+/// Returns the value whose name matches the address most precisely. Returns the first one of several.
 pub fn find_named<'n, T>(entries: impl IntoIterator<Item = (&'n str, T)>, address: &RequestAddress) -> Option<T> {
     let mut best: Option<(AddressMatch, T)> = None;
     for (name, entry) in entries {
@@ -77,8 +77,8 @@ pub fn find_named<'n, T>(entries: impl IntoIterator<Item = (&'n str, T)>, addres
     best.map(|(_, entry)| entry)
 }
 
-/// Returns whether the segments of a name are those of an address, with some of the keys and of the calls left out. An agent
-/// that makes a call is left out, or has the name of the tool.
+/// Returns whether the name has the segments of the address, with some part keys and calls left out.
+/// An agent that makes a call is left out, or is replaced by the name of the tool.
 fn matches_segments(name: &[AddressSegment], address: &[AddressSegment]) -> bool {
     let Some((asking, outer)) = address.split_first() else {
         return name.is_empty();

@@ -7,9 +7,9 @@ use crate::conversation::{ConditionFailure, ConversationState, ReadWarning, RunV
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::PlanEdge;
 
-/// Gives the results of conditions. Within one decision, the same condition must always have the same result.
+/// Source of the results of conditions. Within one decision, a condition must always have the same result.
 pub trait ConditionEvaluator {
-    /// Returns whether the condition on the edge is true in this state.
+    /// Returns whether the condition of the edge is true in this state.
     ///
     /// # Errors
     /// The condition cannot be evaluated.
@@ -20,8 +20,7 @@ pub trait ConditionEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError>;
 
-    /// Returns whether the condition would hold after the end of the run, without limits: no agent starts or waits
-    /// because of the result.
+    /// Returns whether the condition would be true after the end of the run, without limits. The result starts no agent.
     ///
     /// # Errors
     /// The condition cannot be evaluated.
@@ -34,7 +33,7 @@ pub trait ConditionEvaluator {
         self.evaluate_condition(state, edge, condition)
     }
 
-    /// Returns the result of a condition on which no decision depends; `None` if it cannot be evaluated or is not known.
+    /// Returns the result of a condition on which no decision depends. Returns `None` if the result is unknown.
     fn find_answer(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Option<bool> {
         None
     }
@@ -54,21 +53,20 @@ pub trait ConditionEvaluator {
         self.list_reads(state, edge, condition)
     }
 
-    /// Returns the result of the run; `None` if there is none, or if outputs are not known, so that it cannot be
-    /// evaluated.
+    /// Evaluates the declared result of the run. Returns `None` without a declared result, or if outputs are unknown.
     fn run_value(&self, state: &ConversationState) -> Option<RunValue>;
 
-    /// Returns the result of `success`; `None` if the ensemble declares none.
+    /// Evaluates `success`. Returns `None` if the ensemble declares no `success`.
     ///
     /// # Errors
     /// The expression cannot be evaluated.
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>>;
 
-    /// Every ready agent would wait for another one, so that agents run although they would wait.
+    /// Notifies the evaluator that every ready agent waits for another one, so that agents run although they would wait.
     fn note_that_everyone_waits(&self) {}
 }
 
-/// Evaluates the conditions.
+/// Evaluator that evaluates conditions and does nothing else.
 #[derive(Debug, Clone, Copy)]
 pub struct DirectEvaluator;
 
@@ -104,7 +102,7 @@ impl ConditionEvaluator for DirectEvaluator {
     }
 }
 
-/// Evaluates the conditions, and collects what they read in vain for the first time in the run.
+/// Evaluator that also collects the first warning about each missing key in the run.
 #[derive(Debug, Default)]
 pub(super) struct NotingEvaluator {
     warnings: RefCell<Vec<ReadWarning>>,
@@ -116,6 +114,7 @@ impl NotingEvaluator {
         self.warnings.into_inner()
     }
 
+    /// Adds a warning, unless this evaluator or the run has a warning about the same read.
     fn add_warning(&self, state: &ConversationState, warning: ReadWarning) {
         let mut warnings = self.warnings.borrow_mut();
         let is_known = warnings.iter().any(|known| known.is_same_read(&warning)) || state.has_read_warning(&warning);

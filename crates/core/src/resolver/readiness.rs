@@ -22,7 +22,7 @@ pub enum AgentReadiness {
     NotReady(AgentSkipReason),
 }
 
-/// A dependency during the decision.
+/// Dependency of an agent whose readiness is being decided.
 struct ExaminedDependency<'p> {
     edge: &'p PlanEdge,
     /// `None`: its condition has not been evaluated.
@@ -34,12 +34,12 @@ struct ExaminedDependency<'p> {
 /// Decides whether the agent is ready at the start of the next turn.
 ///
 /// # Errors
-/// A condition whose result matters cannot be evaluated.
+/// A condition that matters cannot be evaluated.
 pub fn decide_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> Asked<AgentReadiness> {
     decide_readiness_with(plan, state, agent, &DirectEvaluator)
 }
 
-/// Returns the same decision with these results of conditions.
+/// Decides whether the agent is ready, with conditions that `answers` evaluates.
 pub(super) fn decide_readiness_with(
     plan: &Plan,
     state: &ConversationState,
@@ -71,7 +71,7 @@ pub(super) fn decide_readiness_with(
     )))
 }
 
-/// Evaluates conditions in declaration order until it is known whether the agent is ready, and returns whether it is.
+/// Evaluates conditions in declaration order until the readiness of the agent is known. Returns the readiness.
 fn evaluate_readiness(
     plan: &Plan,
     state: &ConversationState,
@@ -90,11 +90,10 @@ fn evaluate_readiness(
     }
 }
 
-/// Returns whether new outputs would start the agent if it had no `max_turns` and its dependencies had no
-/// `max_executions`, and whether the rules without requests make it ready with these limits.
+/// Returns two answers: whether new outputs would start the agent without limits, and whether the agent is ready with its limits.
 ///
 /// # Errors
-/// A condition whose result matters cannot be evaluated.
+/// A condition that matters cannot be evaluated.
 pub(super) fn decide_without_limits(
     plan: &Plan,
     state: &ConversationState,
@@ -122,6 +121,7 @@ pub(super) fn decide_without_limits(
     ))
 }
 
+/// Returns the dependencies of the agent with their facts. Conditions are not evaluated yet.
 fn examine_dependencies<'p>(
     plan: &'p Plan,
     state: &ConversationState,
@@ -144,8 +144,8 @@ fn examine_dependencies<'p>(
     plan.incoming_edges(agent).map(fact).collect()
 }
 
-/// Ready, not ready, or still open. An agent is ready if every required dependency is fulfilled, one of the others is
-/// fulfilled, and one of the fulfilled dependencies has a new output.
+/// Returns whether the agent is ready: all required dependencies, one of the others, and one with a new output are fulfilled.
+/// Returns `None` if conditions are open.
 fn combine_facts(examined: &[ExaminedDependency], news_needed: bool) -> Option<bool> {
     let all = all_known_true(examined.iter().filter(|one| one.edge.requires_all).map(|one| one.holds));
     let any_of = || examined.iter().filter(|one| !one.edge.requires_all);
@@ -162,7 +162,7 @@ fn combine_facts(examined: &[ExaminedDependency], news_needed: bool) -> Option<b
     all_known_true([all, any, news].into_iter())
 }
 
-/// Three-valued logic: all of the values are true.
+/// Returns whether all values are true in three-valued logic. `None` is unknown.
 fn all_known_true(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     values
         .try_fold(Some(true), |all, value| match value {
@@ -173,12 +173,12 @@ fn all_known_true(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool
         .unwrap_or_else(|decided| decided)
 }
 
-/// Three-valued logic: one of the values is true.
+/// Returns whether one of the values is true in three-valued logic. `None` is unknown.
 fn any_known_true(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     all_known_true(values.map(|value| value.map(|value| !value))).map(|none| !none)
 }
 
-/// Returns the first dependency in declaration order whose condition is not evaluated and can decide.
+/// Returns the index of the first dependency whose condition is not evaluated and can decide.
 fn find_next_condition(examined: &[ExaminedDependency], news_needed: bool) -> Option<usize> {
     let any_open = any_known_true(
         examined
@@ -194,8 +194,7 @@ fn find_next_condition(examined: &[ExaminedDependency], news_needed: bool) -> Op
         .position(|one| one.holds.is_none() && (one.edge.requires_all || any_open || (news_open && one.unseen)))
 }
 
-/// Returns a condition that was not needed for readiness is evaluated when the agent starts, if a count or the handling
-/// of a failure depends on it.
+/// Evaluates the remaining conditions on which an execution count or the handling of a failure depends.
 fn evaluate_for_count(
     plan: &Plan,
     state: &ConversationState,
@@ -212,7 +211,7 @@ fn evaluate_for_count(
     Ok(())
 }
 
-/// Returns whether this start handles a failure over this edge.
+/// Returns whether a start of the agent would handle a failure over this edge.
 fn handles_failure(state: &ConversationState, agent: AgentId, one: &ExaminedDependency) -> bool {
     let from = state.agent_state(one.edge.from);
     one.edge.on != RequiredResult::Success
@@ -221,10 +220,12 @@ fn handles_failure(state: &ConversationState, agent: AgentId, one: &ExaminedDepe
         && !is_first_feedback_start(state, agent, one.edge)
 }
 
+/// Returns whether the edge is feedback and the agent has never executed, so the dependency counts as fulfilled.
 fn is_first_feedback_start(state: &ConversationState, agent: AgentId, edge: &PlanEdge) -> bool {
     edge.feedback && !state.agent_state(agent).has_executed()
 }
 
+/// Builds the start of a ready agent, with the counted dependencies, handled failures and new outputs.
 fn start_with_counts(
     plan: &Plan,
     state: &ConversationState,
@@ -247,9 +248,8 @@ fn start_with_counts(
     }
 }
 
-/// Returns the agents whose new outputs start the agent, if they are others than those of the counted dependencies:
-/// those of an agent without dependencies, and those of fulfilled dependencies whose condition was not needed for the
-/// decision.
+/// Returns the agents whose new outputs start the agent, unless the counted dependencies are the same agents.
+/// These are agents without dependencies, and fulfilled dependencies whose condition was not needed.
 fn find_uncounted_news(
     plan: &Plan,
     state: &ConversationState,
@@ -286,6 +286,7 @@ fn find_uncounted_news(
     ))
 }
 
+/// Builds the start of an agent without counts, handled failures and request.
 fn plain_start(plan: &Plan, state: &ConversationState, agent: AgentId) -> AgentStart {
     AgentStart {
         agent: plan.agent_name(agent).clone(),
@@ -298,6 +299,7 @@ fn plain_start(plan: &Plan, state: &ConversationState, agent: AgentId) -> AgentS
     }
 }
 
+/// Evaluates the condition of the dependency. Returns `true` without a condition.
 fn evaluate_dependency(
     plan: &Plan,
     state: &ConversationState,
@@ -323,6 +325,7 @@ fn evaluate_dependency(
     })
 }
 
+/// Returns the reason why the agent does not run, if no condition decides.
 fn skip_reason_by_facts(
     plan: &Plan,
     state: &ConversationState,
@@ -342,7 +345,7 @@ fn skip_reason_by_facts(
     }
 }
 
-/// Returns the dependencies that prevent the agent from running.
+/// Returns the reason of a blocked agent: agents that have not ended, a reached limit, or a false condition.
 fn blocked_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReason {
     let failing = || examined.iter().filter(|one| one.holds == Some(false));
     let required = failing().any(|one| one.edge.requires_all);
@@ -365,7 +368,7 @@ fn blocked_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReas
     }
 }
 
-/// Returns the condition that prevents the agent from running: the first false one; required dependencies come first.
+/// Returns the first false condition as the reason why the agent does not run. Required dependencies have precedence.
 fn skip_reason_by_conditions(
     plan: &Plan,
     state: &ConversationState,

@@ -11,7 +11,7 @@ use super::{Durability, LogEnd, ReadError, RunId, RunStore, StoreError, StoredRu
 use crate::conversation::{Event, MessageAdded, Record, RunStarted};
 use crate::log::{FORMAT, SyncPoint};
 
-/// Checks a store; `empty` returns a new store without runs.
+/// Checks that a store keeps the contract. `empty` creates a new store without runs.
 ///
 /// # Panics
 /// The store breaks the contract.
@@ -28,7 +28,7 @@ pub async fn check(empty: impl Fn() -> Arc<dyn RunStore>) {
     a_removed_run_is_gone(&*empty()).await;
 }
 
-/// Returns a record with this number; the first record starts the run.
+/// Returns a record with this number. The record 0 is the start of a run.
 pub fn record(seq: u64) -> Record {
     let event = match seq {
         0 => Event::RunStarted(Box::new(RunStarted {
@@ -64,11 +64,13 @@ pub fn record(seq: u64) -> Record {
     }
 }
 
+/// Creates a run with this id.
 async fn create(store: &dyn RunStore, id: &str) -> Arc<dyn StoredRun> {
     let created = store.create_run(&RunId::new(id), "name: e\n").await;
     created.unwrap_or_else(|error| panic!("{id} is created: {error}"))
 }
 
+/// Appends records with these numbers to the log of the run.
 async fn append(run: &dyn StoredRun, end: LogEnd, numbers: std::ops::Range<u64>) {
     let mut log = run.open_log(end, Durability::Commit).await.expect("the log opens");
     for seq in numbers {
@@ -77,6 +79,7 @@ async fn append(run: &dyn StoredRun, end: LogEnd, numbers: std::ops::Range<u64>)
     log.sync(SyncPoint::Turn).await.expect("the log syncs");
 }
 
+/// Reads all records, checks their content, and returns their numbers.
 async fn numbers(run: &dyn StoredRun) -> Vec<u64> {
     let journal = run.read_journal().await.expect("the log can be read");
     for read in &journal.records {
@@ -85,11 +88,13 @@ async fn numbers(run: &dyn StoredRun) -> Vec<u64> {
     journal.records.iter().map(|record| record.seq).collect()
 }
 
+/// Returns the ids of all runs.
 async fn ids(store: &dyn RunStore) -> Vec<String> {
     let runs = store.list_runs().await.expect("runs are listed");
     runs.iter().map(|run| run.id().to_string()).collect()
 }
 
+/// Returns the error. Panics if the result is a success.
 fn failed<T>(result: Result<T, StoreError>) -> StoreError {
     match result {
         Ok(_) => panic!("an error was expected"),
@@ -97,6 +102,7 @@ fn failed<T>(result: Result<T, StoreError>) -> StoreError {
     }
 }
 
+/// Checks that an empty store lists and finds no runs.
 async fn an_empty_store_says_so(store: &dyn RunStore) {
     assert!(ids(store).await.is_empty());
     assert!(matches!(failed(store.find_latest().await), StoreError::Empty { .. }));
@@ -104,6 +110,7 @@ async fn an_empty_store_says_so(store: &dyn RunStore) {
     assert!(!store.describe_place().is_empty());
 }
 
+/// Checks that appended records are read again.
 async fn what_was_appended_is_read(store: &dyn RunStore) {
     let run = create(store, "r1").await;
     append(&*run, LogEnd::NEW, 0..7).await;
@@ -117,6 +124,7 @@ async fn what_was_appended_is_read(store: &dyn RunStore) {
     assert_eq!(run.load_ensemble().await.expect("the text is there"), "name: e\n");
 }
 
+/// Checks that a log continues at the given end, and that later records are dropped.
 async fn a_log_goes_on_where_it_is_told(store: &dyn RunStore) {
     let run = create(store, "r1").await;
     append(&*run, LogEnd::NEW, 0..3).await;
@@ -132,6 +140,7 @@ async fn a_log_goes_on_where_it_is_told(store: &dyn RunStore) {
     );
 }
 
+/// Checks that runs are found by their ids and by unique beginnings of ids.
 async fn runs_are_found_by_their_ids(store: &dyn RunStore) {
     for id in ["b1", "a2", "a1"] {
         append(&*create(store, id).await, LogEnd::NEW, 0..1).await;
@@ -157,6 +166,7 @@ async fn runs_are_found_by_their_ids(store: &dyn RunStore) {
     assert!(matches!(again, StoreError::Exists(id) if id.as_str() == "a1"));
 }
 
+/// Checks that no path is accepted as an id or as a nested name.
 async fn no_path_reaches_a_run(store: &dyn RunStore) {
     let run = create(store, "r1").await;
     append(&*run, LogEnd::NEW, 0..1).await;
@@ -188,6 +198,7 @@ async fn no_path_reaches_a_run(store: &dyn RunStore) {
     assert!(matches!(missing, StoreError::Unknown { .. }), "{missing}");
 }
 
+/// Checks that runs are listed in the order of the times in their ids.
 async fn runs_are_listed_by_their_time(store: &dyn RunStore) {
     let oldest_first = [
         "zb2c-20260101-000000000",
@@ -211,6 +222,7 @@ async fn runs_are_listed_by_their_time(store: &dyn RunStore) {
     assert!(matches!(ambiguous, StoreError::Ambiguous { candidates, .. } if candidates.len() == 4));
 }
 
+/// Checks that only one lease of a run exists at a time.
 async fn a_run_has_one_driver(store: &dyn RunStore) {
     let run = create(store, "r1").await;
     append(&*run, LogEnd::NEW, 0..1).await;
@@ -221,6 +233,7 @@ async fn a_run_has_one_driver(store: &dyn RunStore) {
     drop(other_run.acquire_lease().await.expect("nobody drives it any more"));
 }
 
+/// Checks that a follower returns each record once.
 async fn a_follower_reads_each_record_once(store: &dyn RunStore) {
     let run = create(store, "r1").await;
     append(&*run, LogEnd::NEW, 0..2).await;
@@ -236,6 +249,7 @@ async fn a_follower_reads_each_record_once(store: &dyn RunStore) {
     }
 }
 
+/// Checks that nested runs belong to their outer run.
 async fn runs_inside_a_run_belong_to_it(store: &dyn RunStore) {
     let outer = create(store, "r1").await;
     append(&*outer, LogEnd::NEW, 0..1).await;
@@ -261,6 +275,7 @@ async fn runs_inside_a_run_belong_to_it(store: &dyn RunStore) {
     assert_eq!(ids(store).await, ["r1"], "only outermost runs are listed");
 }
 
+/// Checks that a removed run and its nested runs do not exist any more.
 async fn a_removed_run_is_gone(store: &dyn RunStore) {
     for id in ["r1", "r2"] {
         append(&*create(store, id).await, LogEnd::NEW, 0..1).await;

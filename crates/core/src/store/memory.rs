@@ -9,7 +9,7 @@ use crate::conversation::Record;
 use crate::log::{LogFuture, RunLog, SyncPoint};
 use crate::runner::BoxFuture;
 
-/// A store in memory. Clones share the runs.
+/// Store of runs in memory. Clones share the runs.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore(Arc<Mutex<BTreeMap<RunId, Arc<SharedRun>>>>);
 
@@ -21,6 +21,7 @@ struct SharedRun {
     is_leased: AtomicBool,
 }
 
+/// Handle of a run in memory.
 #[derive(Debug)]
 struct MemoryRun {
     id: RunId,
@@ -28,26 +29,34 @@ struct MemoryRun {
     store: MemoryStore,
 }
 
+/// Lease of a run in memory.
 struct MemoryLease(Arc<SharedRun>);
 
+/// Log of a run in memory.
 struct MemoryLog(Arc<SharedRun>);
 
+/// Reader of a log in memory, also for followers.
 struct MemoryReader {
     place: String,
     run: Arc<SharedRun>,
     next: usize,
 }
 
+/// Locks the mutex, also after a panic of another holder.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryStore {
-    /// Returns an empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// Adds a run without records.
+    ///
+    /// # Errors
+    /// The id is invalid, or a run with this id exists. A nested run without records is replaced.
     fn add_run(&self, id: RunId, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
         id.check()?;
         let mut runs = lock(&self.0);
@@ -64,6 +73,7 @@ impl MemoryStore {
         Ok(self.open_run(id, shared))
     }
 
+    /// Creates a handle for the run.
     fn open_run(&self, id: RunId, shared: Arc<SharedRun>) -> Arc<dyn StoredRun> {
         Arc::new(MemoryRun {
             id,
@@ -74,10 +84,12 @@ impl MemoryStore {
 }
 
 impl SharedRun {
+    /// Returns whether the run has no records.
     fn is_empty(&self) -> bool {
         lock(&self.records).is_empty()
     }
 
+    /// Returns whether the run is nested and has no records.
     fn is_nested_and_empty(&self, id: &RunId) -> bool {
         id.nested_names().next().is_some() && self.is_empty()
     }
@@ -185,6 +197,7 @@ impl StoredRun for MemoryRun {
 }
 
 impl MemoryRun {
+    /// Creates a reader that starts at the first record.
     fn new_reader(&self) -> MemoryReader {
         MemoryReader {
             place: format!("run {}", self.id),
@@ -214,6 +227,7 @@ impl RunLog for MemoryLog {
 }
 
 impl MemoryReader {
+    /// Returns the next record, if there is one, and advances.
     fn take_record(&mut self) -> Option<Record> {
         let record = lock(&self.run.records).get(self.next).cloned()?;
         self.next += 1;

@@ -14,11 +14,11 @@ pub const TASK: &str = "task";
 /// that were left out, as pairs of the first and the place after the last.
 pub const LEFT_OUT: &str = "left_out";
 
-/// The error of a call that was under way when its execution was cut short.
+/// Error of a tool call that was running when its execution was interrupted.
 pub const UNKNOWN_FATE: &str = "the call was interrupted: it is not known whether it has taken effect";
 
-/// Returns the iterations that stay in the thread of the agent: the task, the tool calls with their results, and the
-/// final reply. Replies that were sent back, and the corrections that were asked for, are left out.
+/// Returns the iterations that an agent remembers: the task, the tool calls with results, and the final reply.
+/// Omits rejected replies and their corrections.
 pub fn remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
     let mut kept_iterations: Vec<ThreadIteration> = Vec::with_capacity(iterations.len());
     // The messages before a first reply that was sent back: they stand before the reply that follows.
@@ -49,8 +49,7 @@ pub fn remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIter
     kept_iterations
 }
 
-/// Returns the iterations of a failed exchange that stay in the thread of the agent: all of them. A reply that was sent
-/// back stays, because the agent has nothing else to continue from.
+/// Returns all iterations of a failed exchange, with the task as the remembered message. Keeps rejected replies.
 pub fn failed_iterations(mut iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
     for iteration in &mut iterations {
         if let Some(Value::String(task)) = iteration.metadata.shift_remove(TASK)
@@ -63,7 +62,7 @@ pub fn failed_iterations(mut iterations: Vec<ThreadIteration>) -> Vec<ThreadIter
 }
 
 impl Thread {
-    /// Returns the thread with this error for every call that has not ended.
+    /// Sets this error as the end of every tool call that has not ended.
     #[must_use]
     pub fn close_open_calls(mut self, fate: &str) -> Self {
         let calls = self
