@@ -20,7 +20,7 @@ use super::{AgentSummary, Exploration, ExplorationBudget, ExplorationCoverage, P
 use ensemble_core::conversation::{CompletionReason, ExhaustedAgent};
 use ensemble_language::plan::AgentId;
 
-/// Explores the parts and puts the results together; `None` if the parts are not independent after all.
+/// Explores the parts and combines the results. Returns `None` if the parts are not independent.
 pub(super) fn explore_parts(
     world: &ExploredPlan,
     parts: &[EnsemblePart],
@@ -46,14 +46,14 @@ pub(super) fn explore_parts(
     WholeEnsemble { world, parts, walks }.build_exploration(besides.to_vec())
 }
 
-/// The whole ensemble, with the finished walks of its parts.
+/// Whole ensemble, with the finished walks of its parts.
 struct WholeEnsemble<'w> {
     world: &'w ExploredPlan,
     parts: &'w [EnsemblePart],
     walks: Vec<StateWalk<'w>>,
 }
 
-/// The outcome of some of the parts together. The order of the severities is that of the resolver.
+/// Combined outcome of some of the parts. The severities have the order of the resolver.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct PartsOutcome {
     severity: OutcomeSeverity,
@@ -65,9 +65,10 @@ struct PartsOutcome {
 /// The highest number of outcomes that are put together: the exhausted agents of parts multiply them.
 const MOST_OUTCOMES: usize = 1000;
 
-/// The highest number of outcomes that differ only in the exhausted agents, if there are more than [`MOST_OUTCOMES`].
+/// Largest number of outcomes that differ only in the exhausted agents, if there are too many outcomes.
 const MOST_OF_GROUP: usize = 60;
 
+/// Severity of an outcome, in the order of precedence of the resolver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum OutcomeSeverity {
     Completed,
@@ -77,6 +78,7 @@ enum OutcomeSeverity {
 }
 
 impl OutcomeSeverity {
+    /// Returns the severity of the outcome. Returns `None` for outcomes that parts cannot have alone.
     fn from_reason(reason: CompletionReason) -> Option<Self> {
         match reason {
             CompletionReason::Completed => Some(Self::Completed),
@@ -97,10 +99,11 @@ impl OutcomeSeverity {
     }
 }
 
-/// The soonest way to an outcome: the number of turns, and for each part an end.
+/// Number of turns of the soonest way to an outcome, and the end of each part.
 type Soonest<'a> = (u32, Vec<&'a EndCandidate>);
 
 impl WholeEnsemble<'_> {
+    /// Combines the explorations of the parts. Returns `None` if the whole ensemble behaves differently from the combination.
     fn build_exploration(&self, besides: Vec<UnexploredOutcome>) -> Option<Exploration> {
         let is_known = |class: &EndClass| {
             class.reason() == CompletionReason::WaitingForInput
@@ -137,7 +140,7 @@ impl WholeEnsemble<'_> {
         })
     }
 
-    /// Returns the goals that the parts reach, with the agents of the whole.
+    /// Returns the goals that the parts reach, with agents of the whole ensemble.
     fn reached_goals(&self) -> BTreeSet<ExplorationGoal> {
         let parts = self.parts.iter().zip(&self.walks);
         let reached = parts.flat_map(|(part, walk)| {
@@ -147,6 +150,7 @@ impl WholeEnsemble<'_> {
         reached.collect()
     }
 
+    /// Sums the coverage of the parts.
     fn sum_coverage(&self) -> ExplorationCoverage {
         let parts = || self.walks.iter().map(|walk| &walk.coverage);
         ExplorationCoverage {
@@ -159,8 +163,7 @@ impl WholeEnsemble<'_> {
         }
     }
 
-    /// Returns the soonest end of each class in which all parts are at rest, or out of turns. The flag says whether
-    /// there are more classes than are put together.
+    /// Returns the soonest end of each class in which all parts are at rest or out of turns. The flag is true if classes were removed.
     fn soonest_rest_ends(&self) -> (BTreeMap<EndClass, Soonest<'_>>, bool) {
         let nothing = PartsOutcome {
             severity: OutcomeSeverity::Completed,
@@ -205,7 +208,7 @@ impl WholeEnsemble<'_> {
         (classes, is_cut)
     }
 
-    /// Returns the steps of each part.
+    /// Performs the path to the end of each part again. Returns the steps.
     fn list_steps(&self, ways: &[&EndCandidate]) -> Vec<Vec<StepReport>> {
         let replay_steps = |(walk, end): (&StateWalk<'_>, &&EndCandidate)| {
             walk.replay_path(end).map(|end| end.path).unwrap_or_default()
@@ -213,8 +216,10 @@ impl WholeEnsemble<'_> {
         self.walks.iter().zip(ways).map(replay_steps).collect()
     }
 
-    /// Returns the soonest question without an answer; with `left_out`, the path of its part to a state without an
-    /// agent replaces the path of that part, and the question comes from another part before the end of that path.
+    /// Returns the paths of the parts to the soonest question without an answer.
+    /// `left_out` (part, turns, state) replaces the path of one part by the path to a state without an agent. The question is then in
+    /// another
+    /// part, before the end of that path.
     fn find_unanswered(&self, left_out: Option<(usize, u32, StateId)>) -> Option<Vec<Vec<StepReport>>> {
         let asking = self.walks.iter().enumerate().filter_map(|(part, walk)| {
             let waits = |(class, _): &(&EndClass, &EndCandidate)| class.reason() == CompletionReason::WaitingForInput;
@@ -239,7 +244,7 @@ impl WholeEnsemble<'_> {
         self.walks.iter().enumerate().map(script).collect()
     }
 
-    /// Performs these steps of the parts together.
+    /// Performs these steps of the parts in the whole ensemble. Returns the end. Returns `None` if the conversation does not end with them.
     fn perform_together(&self, scripts: &[Vec<StepReport>]) -> Option<PossibleEnd> {
         let mut position = ConversationPosition::from_start(self.world);
         let mut path = Vec::new();
@@ -265,7 +270,7 @@ impl WholeEnsemble<'_> {
         None
     }
 
-    /// Returns the agents of the whole, in declaration order.
+    /// Returns the summaries of all agents of the whole ensemble, in declaration order. Returns `None` if the parts are not independent.
     fn summarize_agents(&self) -> Option<Vec<AgentSummary>> {
         let mut agents: Vec<(AgentId, AgentSummary)> = Vec::with_capacity(self.world.plan.agent_count());
         for (part, (known, walk)) in self.parts.iter().zip(&self.walks).enumerate() {
@@ -280,7 +285,8 @@ impl WholeEnsemble<'_> {
         Some(agents.into_iter().map(|(_, summary)| summary).collect())
     }
 
-    /// Why a question of another part can end the conversation before this agent runs; `Some(None)`: it cannot.
+    /// Returns the reason why a question of another part can end the conversation before the agent runs.
+    /// Returns `Some(None)` if no question can. Returns `None` if the parts are not independent.
     #[expect(
         clippy::option_option,
         reason = "the outer one says whether the parts are independent"
@@ -316,7 +322,7 @@ fn limit_outcomes(outcomes: &mut BTreeMap<PartsOutcome, Soonest<'_>>) -> bool {
     is_cut
 }
 
-/// The ends of a part that is at rest, or out of turns.
+/// Returns the outcomes of a part that is at rest or out of turns, with their ends.
 fn list_outcomes<'a>(walk: &'a StateWalk<'_>) -> impl Iterator<Item = (PartsOutcome, &'a EndCandidate)> {
     walk.ends.iter().filter_map(|(class, end)| {
         let outcome = PartsOutcome {

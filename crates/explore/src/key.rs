@@ -8,7 +8,7 @@ use ensemble_core::conversation::{ConversationState, has_unseen_result};
 use ensemble_language::ensemble::WaitFor;
 use ensemble_language::plan::AgentId;
 
-/// Returns a value that is equal for states with the same possible futures.
+/// Returns a key that is equal for states with the same possible futures.
 pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState, remembered: &Remembered) -> Box<[u8]> {
     let plan = &world.plan;
     let mut key = StateKey(Vec::with_capacity(plan.agent_count() * 3 + plan.edge_count()));
@@ -62,7 +62,7 @@ pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState,
     key.0.into()
 }
 
-/// Returns whether there is a new output for an agent without dependencies.
+/// Returns whether there is an output that the agent without dependencies has not read.
 fn has_unread_output(state: &ConversationState, id: AgentId) -> bool {
     let seen_turn = state
         .agent_state(id)
@@ -71,7 +71,7 @@ fn has_unread_output(state: &ConversationState, id: AgentId) -> bool {
     state.latest_success_except(id) > seen_turn
 }
 
-/// Returns the number of finished turns, plus one; 0 if neither a limit nor a condition can depend on it.
+/// Returns the number of finished turns plus one. Returns 0 if no limit and no condition can depend on the number.
 fn relevant_turns(world: &ExploredPlan, state: &ConversationState) -> u32 {
     let plan = &world.plan;
     let remaining_executions =
@@ -89,9 +89,11 @@ fn relevant_turns(world: &ExploredPlan, state: &ConversationState) -> u32 {
     }
 }
 
+/// Bytes of a state key.
 struct StateKey(Vec<u8>);
 
 impl StateKey {
+    /// Appends a number, in one byte if the number is small.
     fn push_number(&mut self, number: u32) {
         match u8::try_from(number) {
             Ok(small) if small < u8::MAX => self.0.push(small),
@@ -102,6 +104,7 @@ impl StateKey {
         }
     }
 
+    /// Appends up to eight flags as one byte.
     fn push_flags(&mut self, flags: &[bool]) {
         self.0
             .push(flags.iter().fold(0, |byte, flag| byte * 2 + u8::from(*flag)));

@@ -22,7 +22,7 @@ pub(super) const OPERATION_LIMIT: u64 = 50_000_000;
 pub(super) const CALL_LIMIT: usize = 64;
 /// Variables alive at once in one function.
 pub(super) const VARIABLE_LIMIT: usize = 1000;
-/// The memory of one run, in bytes, where the engine is asked: at each step.
+/// Largest memory of one run in bytes, which the engine checks at each step.
 pub(super) const MEMORY_LIMIT: usize = 64 << 20;
 /// The memory of one run that a single step cannot exceed.
 pub(super) const MOST_MEMORY: usize = 128 << 20;
@@ -35,7 +35,7 @@ const DEPTH_LIMIT: usize = 64;
 /// The number of steps between two calls of `stop`.
 const STOP_STEPS: u64 = 512;
 
-/// What every engine shares; what comes later takes precedence.
+/// Modules that all engines share. Later modules have precedence.
 static MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
     vec![
         ArithmeticPackage::new().as_shared_module(),
@@ -52,7 +52,7 @@ static MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
     ]
 });
 
-/// Returns an engine that ends a script when `stop` returns true, and when the thread has too much memory.
+/// Builds an engine that ends a script when `stop` returns true, or when the script exceeds a limit of steps or memory.
 pub(super) fn build_engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine {
     let mut engine = build_unlimited_engine();
     engine
@@ -70,7 +70,7 @@ pub(super) fn build_engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> E
     engine
 }
 
-/// Returns the language, without limits of time and memory and of calls within calls.
+/// Builds an engine without limits of steps, memory and nested calls. `eval`, `import` and `export` are disabled.
 pub(super) fn build_unlimited_engine() -> Engine {
     let mut engine = Engine::new_raw();
     for module in MODULES.iter() {
@@ -90,9 +90,10 @@ pub(super) fn build_unlimited_engine() -> Engine {
     engine
 }
 
+/// Result of a function that a script calls.
 type Reply<T> = Result<T, Box<EvalAltResult>>;
 
-/// Functions that Rhai does not have, or has without a limit.
+/// Builds a module with functions that Rhai does not have, or has without limits.
 fn build_module() -> Module {
     let mut module = Module::new();
     context_view::register_functions(&mut module);
@@ -113,14 +114,17 @@ fn build_module() -> Module {
     module
 }
 
-/// Returns the value as JSON text.
+/// Converts the value to JSON text.
+///
+/// # Errors
+/// JSON cannot represent the value. A script can catch the error.
 fn write_json(value: Dynamic) -> Reply<ImmutableString> {
     to_json::to_json(value)
         .map(|value| ImmutableString::from(value.to_string()))
         .map_err(|message| catchable_error(format!("the value {message}")))
 }
 
-/// Rhai's own build the whole array before they look at the limit.
+/// Registers split functions that stop at the limit. The functions of Rhai build the whole array first.
 fn register_split_functions(module: &mut Module) {
     FuncRegistration::new("split").set_into_module(module, |text: &str| collect_with_limit(text.split_whitespace()));
     FuncRegistration::new("split").set_into_module(module, |text: &str, by: &str| collect_with_limit(text.split(by)));
@@ -141,10 +145,15 @@ fn register_split_functions(module: &mut Module) {
     });
 }
 
+/// Collects the texts to an array.
+///
+/// # Errors
+/// There are more items than an array can have.
 fn collect_with_limit<'a>(parts: impl Iterator<Item = &'a str>) -> Reply<Array> {
     check_limit(convert::from_texts(parts.take(ITEM_LIMIT + 1)))
 }
 
+/// Checks that the array does not exceed the limit of items.
 fn check_limit(items: Array) -> Reply<Array> {
     if items.len() > ITEM_LIMIT {
         return Err(EvalAltResult::ErrorDataTooLarge("Size of array".into(), Position::NONE).into());
@@ -152,7 +161,7 @@ fn check_limit(items: Array) -> Reply<Array> {
     Ok(items)
 }
 
-/// Returns an error that a script can catch.
+/// Creates an error that a script can catch.
 fn catchable_error(message: String) -> Box<EvalAltResult> {
     EvalAltResult::ErrorRuntime(message.into(), Position::NONE).into()
 }

@@ -85,6 +85,7 @@ const PASS_ON_ERRORS: [&str; 44] = [
     "values",
 ];
 
+/// Engine with the narrow limits of inline execution.
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     let mut engine = engine::build_unlimited_engine();
     engine
@@ -96,7 +97,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     engine
 });
 
-/// May the script run inline? The limit of its nesting depth limits its use of the stack.
+/// Returns whether the script can run inline: its nesting is limited, and every function that it calls reports errors of callbacks.
 pub(super) fn can_run_inline(ast: &AST, words: &Words) -> bool {
     let own_functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let mut fit = !words.contains(MAKES_FUNCTIONS);
@@ -110,7 +111,7 @@ pub(super) fn can_run_inline(ast: &AST, words: &Words) -> bool {
     fit
 }
 
-/// Returns the name of the function that is called here.
+/// Returns the name of the function that the node calls. Returns `None` for other nodes.
 fn called_function<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
     match node {
         ASTNode::Stmt(Stmt::FnCall(call, _)) | ASTNode::Expr(Expr::FnCall(call, _) | Expr::MethodCall(call, _)) => {
@@ -120,12 +121,12 @@ fn called_function<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
     }
 }
 
-/// Operators have no callbacks.
+/// Returns whether the function reports the errors of its callbacks, or is an operator, which has no callbacks.
 fn passes_on_errors(name: &str) -> bool {
     !name.starts_with(|first: char| first.is_alphanumeric() || first == '_') || PASS_ON_ERRORS.contains(&name)
 }
 
-/// Runs the script; `None`: it exceeded the limits of inline execution.
+/// Runs the script on this thread. Returns `None` if the script exceeds a limit of inline execution.
 pub(super) fn run_inline<N: VariableName>(
     ast: &AST,
     words: &Words,
@@ -146,7 +147,7 @@ pub(super) fn run_inline<N: VariableName>(
     }
 }
 
-/// Returns whether the error is one of the limits, some of which are narrower here.
+/// Returns whether the error is a limit, which a script cannot catch.
 fn is_limit_error(error: &EvalAltResult) -> bool {
     match error {
         EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => is_limit_error(inner),

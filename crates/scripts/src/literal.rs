@@ -10,15 +10,15 @@ use rhai::{AST, ASTNode, Array, Dynamic, Expr, Map, Stmt};
 use ensemble_language::condition::{MapFields, NumberRange, ValueType};
 use ensemble_language::data::RESPONSE_KEY;
 
-/// A possible output: its keys, and what the value of each can be.
+/// Output that the text of a script shows: the types of its values by key.
 pub type WrittenOutput = BTreeMap<String, ValueType>;
 
-/// Returns the top-level keys of these outputs.
+/// Returns the top-level keys of all outputs.
 pub fn collect_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     outputs.iter().flat_map(BTreeMap::keys).cloned().collect()
 }
 
-/// Returns the type of an output that can be any of these.
+/// Returns the type of an output that can be any of these outputs.
 pub fn unify_types(outputs: &[WrittenOutput]) -> ValueType {
     let output_type = |output: &WrittenOutput| ValueType::map_with_fields(MapFields::with_exact_keys(output.clone()));
     outputs
@@ -27,7 +27,7 @@ pub fn unify_types(outputs: &[WrittenOutput]) -> ValueType {
         .fold(ValueType::impossible_value(), ValueType::union_with)
 }
 
-/// Returns the keys that are written only as `true`, and that other outputs do not have.
+/// Returns the keys whose value is `true` in every output that has the key, and that another output does not have.
 pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     let written_true = ValueType::exact_value_type(&true.into());
     let is_latched = |key: &String| {
@@ -37,7 +37,7 @@ pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     collect_keys(outputs).into_iter().filter(is_latched).collect()
 }
 
-/// Returns the possible outputs of the script; `None` if they are unknown.
+/// Infers the possible outputs from the end of the script. Returns `None` if they are unknown.
 pub(super) fn find_outputs(ast: &AST) -> Option<Vec<WrittenOutput>> {
     let mut outputs = Vec::new();
     let mut leaves_early = false;
@@ -48,7 +48,7 @@ pub(super) fn find_outputs(ast: &AST) -> Option<Vec<WrittenOutput>> {
     (!leaves_early && collect_end_values(ast.statements(), &mut outputs)).then_some(outputs)
 }
 
-/// Adds the possible values of these statements; `false` where they are not known.
+/// Adds the possible outputs of the last statement. Returns `false` if they are unknown.
 fn collect_end_values(statements: &[Stmt], outputs: &mut Vec<WrittenOutput>) -> bool {
     match statements
         .iter()
@@ -66,6 +66,7 @@ fn collect_end_values(statements: &[Stmt], outputs: &mut Vec<WrittenOutput>) -> 
     }
 }
 
+/// Adds the possible outputs of the expression. Returns `false` if they are unknown.
 fn collect_literals(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
     match expr {
         Expr::Map(entries, _) => {
@@ -97,6 +98,7 @@ fn collect_literals(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
     }
 }
 
+/// Returns an output with a value of this type under `response`.
 fn response_output(of: ValueType) -> WrittenOutput {
     WrittenOutput::from([(RESPONSE_KEY.to_owned(), of)])
 }
@@ -126,6 +128,7 @@ fn infer_type(expr: &Expr) -> ValueType {
     }
 }
 
+/// Returns the type of a constant value.
 fn type_from_value(value: &Dynamic) -> ValueType {
     if let Some(map) = value.read_lock::<Map>() {
         let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), type_from_value(value));
@@ -157,6 +160,7 @@ fn type_from_value(value: &Dynamic) -> ValueType {
     }
 }
 
+/// Returns the output for a constant value: the keys of a map, or the value under `response`.
 fn output_from_constant(value: &Dynamic) -> WrittenOutput {
     match value.read_lock::<Map>() {
         Some(map) => {

@@ -19,6 +19,7 @@ const MEMORY_LIMIT: usize = 64 << 20;
 /// The memory of one rendering that a single operation cannot exceed.
 const MOST_MEMORY: usize = 128 << 20;
 
+/// Error message of a rendering that exceeds the memory limit.
 const TOO_MUCH: &str = "the template needs more than 64 MiB of memory";
 
 thread_local! {
@@ -26,7 +27,7 @@ thread_local! {
     static STOPPED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Returns why the rendering on this thread must stop.
+/// Returns the reason why the rendering on this thread must stop: memory, or a stopped execution.
 fn find_stop_reason() -> Option<&'static str> {
     if ensemble_memory::thread_limit::used_bytes() > MEMORY_LIMIT {
         return Some(TOO_MUCH);
@@ -35,7 +36,7 @@ fn find_stop_reason() -> Option<&'static str> {
     is_stopped.then_some("the execution was stopped")
 }
 
-/// Renders the template with the scope.
+/// Renders the template with the scope. Renders slow templates on a worker thread.
 pub async fn render_template(template: &Template, scope: &TemplateScope) -> Result<String, TemplateError> {
     if template.renders_quickly() {
         return template.render(scope);
@@ -44,7 +45,7 @@ pub async fn render_template(template: &Template, scope: &TemplateScope) -> Resu
     run_with_scope(scope, move |scope| template.render(scope)).await
 }
 
-/// Returns the value of the template with the scope.
+/// Evaluates the template as a value. Evaluates slow templates on a worker thread.
 pub async fn render_value(template: &Template, scope: &TemplateScope) -> Result<Value, TemplateError> {
     if template.renders_quickly() {
         return template.render_value(scope);
@@ -53,7 +54,7 @@ pub async fn render_value(template: &Template, scope: &TemplateScope) -> Result<
     run_with_scope(scope, move |scope| template.render_value(scope)).await
 }
 
-/// Returns the task of an agent with the scope.
+/// Renders the task of an agent from its prompt. Renders slow templates on a worker thread.
 pub async fn render_agent_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<String, TemplateError> {
     if prompt.is_none_or(Template::renders_quickly) {
         return render_task(prompt, scope);
@@ -62,6 +63,7 @@ pub async fn render_agent_task(prompt: Option<&Template>, scope: &TemplateScope)
     run_with_scope(scope, move |scope| render_task(prompt.as_ref(), scope)).await
 }
 
+/// Renders on a worker thread with a memory limit. Dropping the future stops the rendering.
 async fn run_with_scope<T: Send + 'static>(
     scope: &TemplateScope,
     render: impl FnOnce(&TemplateScope) -> Result<T, TemplateError> + Send + 'static,
@@ -91,6 +93,7 @@ async fn run_with_scope<T: Send + 'static>(
     }
 }
 
+/// Creates a template error at line 1, column 1.
 fn template_error(message: &str) -> TemplateError {
     TemplateError {
         message: message.to_owned(),
@@ -100,7 +103,7 @@ fn template_error(message: &str) -> TemplateError {
     }
 }
 
-/// Runs it on a worker thread; `None` if it panicked or there was no thread.
+/// Runs the function on a worker thread. Returns `None` if the function panicked or no thread was available.
 pub async fn run_on_worker<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     workers::run_job(run).await
 }

@@ -32,11 +32,12 @@ const AT_ONCE: usize = 4;
 const MOST: usize = 512;
 /// The maximum number of threads that are lost because of memory.
 const LOST: usize = 16;
-/// How long a thread is kept without work.
+/// Time after which a thread without work ends.
 const KEEP: Duration = Duration::from_secs(10);
 /// The interval of the checks of the monitor.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// Function that a worker thread runs.
 type Job = Box<dyn FnOnce() + Send>;
 
 thread_local! {
@@ -44,12 +45,12 @@ thread_local! {
     static TIME_IS_VIRTUAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on, the virtual time of a runtime on this thread stands while a job of that runtime is performed.
+/// Stops the virtual time of runtimes on this thread while a worker runs a job of the runtime.
 pub(super) fn hold_virtual_time() {
     TIME_IS_VIRTUAL.set(true);
 }
 
-/// Waits for the result of a job; `None` if there is none.
+/// Waits for the result of a job. Returns `None` if the job has no result.
 async fn wait_for_result<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> Option<T> {
     if !TIME_IS_VIRTUAL.get() {
         return receiver.await.ok();
@@ -59,23 +60,23 @@ async fn wait_for_result<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> O
     waiting.await.ok().flatten()
 }
 
+/// Worker threads of this process.
 static WORKERS: ScriptWorkers = ScriptWorkers::new();
 
-/// Runs it on a thread with a large stack and waits; `None` if it panicked or there was no thread to be had.
-///
-/// It does not wait for scripts that compute: if every thread is busy, another one is started.
+/// Runs the function on a worker thread with a large stack, and blocks until its end. Starts another thread if all are busy.
+/// Returns `None` if the function panicked or no thread was available.
 pub(super) fn run_and_wait<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     WORKERS.run_and_wait(run)
 }
 
-/// Runs it on a thread with a large stack; `None` if it panicked or there was no thread to be had.
+/// Runs the function on a worker thread with a large stack. Returns `None` if the function panicked or no thread was available.
 ///
-/// Dropping the future does not stop what has begun: `run` has to look for itself.
+/// Dropping the future does not stop a function that has started.
 pub(super) async fn run_job<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     WORKERS.run_job(run).await
 }
 
-/// The reason why a job with a limit of memory has no result.
+/// Reason why a job with a memory limit has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LostJobReason {
     /// It wanted too much memory at once, or too many others have.
@@ -84,9 +85,12 @@ pub(super) enum LostJobReason {
     Broken,
 }
 
-/// Runs it on a thread with a large stack. What `prepare` returns does not count as memory of `run`.
+/// Runs the function on a worker thread with a memory limit. The result of `prepare` does not count for the limit.
 ///
-/// Dropping the future does not stop what has begun: `run` has to look for itself.
+/// Dropping the future does not stop a function that has started.
+///
+/// # Errors
+/// The function needs too much memory, panicked, or has no thread.
 pub(super) async fn run_with_memory_limit<P: 'static, T: Send + 'static>(
     most_memory: usize,
     prepare: impl FnOnce() -> P + Send + 'static,
@@ -95,7 +99,7 @@ pub(super) async fn run_with_memory_limit<P: 'static, T: Send + 'static>(
     WORKERS.run_with_memory_limit(most_memory, prepare, run).await
 }
 
-/// The priority of a job.
+/// Priority of a job in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum JobUrgency {
     /// Before all others, because a thread is blocked until the job ends.
@@ -104,12 +108,13 @@ enum JobUrgency {
     InTurn,
 }
 
-/// The threads and their queue.
+/// Pool of worker threads with a large stack, and the queue of jobs.
 struct ScriptWorkers {
     state: Mutex<WorkerPoolState>,
     work: Condvar,
 }
 
+/// Queue and thread counts of the pool.
 struct WorkerPoolState {
     queue: VecDeque<(u64, Job)>,
     /// The number of the last job.
@@ -123,7 +128,7 @@ struct WorkerPoolState {
     lost: usize,
 }
 
-/// The thread that a submission must start.
+/// Thread that the pool must start after a submitted job.
 #[derive(Debug, PartialEq, Eq)]
 enum ThreadStart {
     Nothing,
@@ -132,6 +137,7 @@ enum ThreadStart {
 }
 
 impl ScriptWorkers {
+    /// Creates a pool without threads.
     const fn new() -> Self {
         Self {
             state: Mutex::new(WorkerPoolState {
@@ -146,10 +152,12 @@ impl ScriptWorkers {
         }
     }
 
+    /// Locks the state, also after a panic of another holder.
     fn lock_state(&self) -> MutexGuard<'_, WorkerPoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs the function before all queued jobs, and blocks until its end.
     fn run_and_wait<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let job = move || {
@@ -159,6 +167,7 @@ impl ScriptWorkers {
         receiver.recv().ok().flatten()
     }
 
+    /// Queues the function, and waits for its end.
     async fn run_job<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, receiver) = oneshot::channel();
         let job = move || {
@@ -168,6 +177,7 @@ impl ScriptWorkers {
         wait_for_result(receiver).await.flatten()
     }
 
+    /// Queues the function with a memory limit, and waits for its end.
     async fn run_with_memory_limit<P: 'static, T: Send + 'static>(
         &'static self,
         most_memory: usize,
@@ -196,7 +206,7 @@ impl ScriptWorkers {
         wait_for_result(receiver).await.unwrap_or(Err(LostJobReason::Broken))
     }
 
-    /// Removes this thread from the workers.
+    /// Counts this thread as lost, and starts another thread if jobs wait.
     fn remove_thread(&'static self) {
         let start = {
             let mut state = self.lock_state();
@@ -209,6 +219,7 @@ impl ScriptWorkers {
         }
     }
 
+    /// Queues the job, and starts a worker or the monitor if necessary.
     fn submit_job(&'static self, job: Job, urgency: JobUrgency) {
         let start = {
             let mut state = self.lock_state();
@@ -223,7 +234,7 @@ impl ScriptWorkers {
         }
     }
 
-    /// Starts a thread that is already counted.
+    /// Spawns a worker that the state counts already. Drops all jobs if no thread exists.
     fn start_worker(&'static self) {
         let thread = thread::Builder::new().name("script".into()).stack_size(STACK);
         if thread.spawn(|| self.work_until_idle()).is_err() {
@@ -232,13 +243,14 @@ impl ScriptWorkers {
         }
     }
 
-    /// Takes work until there has been none for a while.
+    /// Runs jobs until no job has arrived for some time.
     fn work_until_idle(&self) {
         while let Some(job) = self.next_job() {
             job();
         }
     }
 
+    /// Waits for the next job. Returns `None`, and removes the thread from the count, after the maximum idle time.
     fn next_job(&self) -> Option<Job> {
         let mut state = self.lock_state();
         loop {
@@ -257,7 +269,7 @@ impl ScriptWorkers {
         }
     }
 
-    /// Starts the monitor, which is already counted. Without it the existing threads do all the work.
+    /// Spawns the monitor that the state counts already. Without a monitor, the existing threads run all jobs.
     fn start_watch(&'static self) {
         let thread = thread::Builder::new().name("scripts".into()).stack_size(SMALL_STACK);
         if thread.spawn(|| self.watch_queue()).is_err() {
@@ -265,7 +277,7 @@ impl ScriptWorkers {
         }
     }
 
-    /// Starts more threads whenever work has waited from one check to the next.
+    /// Starts more workers when jobs wait from one check to the next. Ends with an empty queue.
     fn watch_queue(&'static self) {
         let mut last_seen = 0;
         loop {
@@ -285,12 +297,13 @@ impl ScriptWorkers {
     }
 }
 
-/// A thread is not lost to a panic.
+/// Runs the function. Returns `None` if it panics, so that the thread continues.
 fn catch_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
 impl WorkerPoolState {
+    /// Adds a job to the start or the end of the queue.
     fn push_job(&mut self, job: Job, urgency: JobUrgency) {
         self.last += 1;
         match urgency {
@@ -299,7 +312,7 @@ impl WorkerPoolState {
         }
     }
 
-    /// Returns what the job that has just arrived needs, and counts it.
+    /// Returns the thread to start for the new job, and counts the thread.
     fn plan_start(&mut self, urgency: JobUrgency) -> ThreadStart {
         if self.queue.len() <= self.idle {
             return ThreadStart::Nothing;
@@ -316,7 +329,7 @@ impl WorkerPoolState {
         ThreadStart::Watch
     }
 
-    /// Returns how many threads to start if a job up to number `seen` still waits, and counts them.
+    /// Returns the number of threads to start for jobs up to number `seen` that still wait, and counts the threads.
     fn count_missing_threads(&mut self, seen: u64) -> usize {
         let late = self.queue.iter().filter(|(number, _)| *number <= seen).count();
         let more = late.min(self.threads.max(1)).min(MOST.saturating_sub(self.threads));
@@ -324,14 +337,14 @@ impl WorkerPoolState {
         more
     }
 
-    /// Returns whether a thread must be started for the jobs that wait, counted as if it were there.
+    /// Returns whether another thread must be started for waiting jobs, and counts the thread.
     fn replace_lost(&mut self) -> bool {
         let is_needed = !self.queue.is_empty() && self.threads < AT_ONCE;
         self.threads += usize::from(is_needed);
         is_needed
     }
 
-    /// Handles a thread that could not be started; the jobs are lost if no thread is left.
+    /// Removes an unstarted thread from the count. Returns all jobs, which are lost, if no thread is left.
     fn handle_missing_thread(&mut self) -> VecDeque<(u64, Job)> {
         self.threads -= 1;
         match self.threads {
