@@ -17,7 +17,7 @@ use ensemble_language::loader::codes::{
 use ensemble_language::source::{Route, RouteLocation};
 use ensemble_runs::can_name_permission;
 
-/// Returns all findings about the cases.
+/// Checks all cases of a test file against the ensemble. Returns the findings.
 pub fn check_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
     let mut names = CaseChecker {
         ensemble,
@@ -29,12 +29,14 @@ pub fn check_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
     names.findings
 }
 
+/// Checker of the cases of a test file, with the findings so far.
 struct CaseChecker<'e> {
     ensemble: &'e Ensemble,
     findings: Vec<Finding>,
 }
 
 impl CaseChecker<'_> {
+    /// Checks the names, stubs, answers and expectations of one case.
     fn check_case(&mut self, route: &Route, at: usize, case: &TestCase) {
         for (name, _) in &case.answers {
             let place = route.with_key("answers").with_key(name.clone());
@@ -94,8 +96,8 @@ impl CaseChecker<'_> {
         self.check_expectations(at, case);
     }
 
-    /// Returns whether a name can mean a question of the ensemble, of a part, of a call, or of an ensemble inside. A bare name
-    /// of an agent inside is checked when the run is prepared.
+    /// Returns whether the name can mean a question of the ensemble, of a part, of a call, or of a nested ensemble.
+    /// A bare name of an agent in a nested ensemble is checked when the run is prepared.
     fn is_question_name(&self, name: &str) -> bool {
         let Ok(address) = name.parse::<RequestAddress>() else {
             return false;
@@ -122,6 +124,7 @@ impl CaseChecker<'_> {
         }
     }
 
+    /// Returns whether an agent or a tool is a nested ensemble.
     fn has_nested_ensembles(&self) -> bool {
         let mut agents = self.ensemble.agents.iter();
         let mut tools = self.ensemble.tools.iter();
@@ -136,7 +139,7 @@ impl CaseChecker<'_> {
             && tool.is_some_and(|tool| matches!(tool.kind, ToolKind::Script { .. }))
     }
 
-    /// Returns whether the name is that of a tool of an MCP server (`shop.pay`). A tool that no agent can call is an error.
+    /// Returns whether the name is that of a tool of an MCP server (`shop.pay`). Reports an error if no agent can call the tool.
     fn check_server_tool(&mut self, name: &str, place: &Route) -> bool {
         let Some((server, member)) = name.split_once('.') else {
             return false;
@@ -165,7 +168,7 @@ impl CaseChecker<'_> {
         true
     }
 
-    /// Refuses a decision about a tool that does not exist.
+    /// Reports a decision about a tool that does not exist.
     fn check_permission_name(&mut self, name: &str, place: &Route) {
         if can_name_permission(name, self.ensemble) {
             return;
@@ -181,6 +184,7 @@ impl CaseChecker<'_> {
         self.findings.push(finding.with_help(help));
     }
 
+    /// Checks the stubs of the agent with this name: parts, replies, and stubs that are answered as well.
     fn check_stubs(&mut self, name: &str, stubs: &AgentStubs, is_answered: bool, place: &Route) {
         let Some(agent) = self.ensemble.find_agent(name) else {
             return;
@@ -216,7 +220,7 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// Refuses answers of a person both in `answers` and in a stub.
+    /// Reports an input agent that has both answers and a stub.
     fn check_input_agent_stubs(&mut self, name: &str, is_answered: bool, place: &Route) {
         if is_answered {
             let message = format!("{name} has both `answers` and a stub");
@@ -226,7 +230,7 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// Refuses replies of an agent without a model, and results of tools that are not scripts.
+    /// Reports replies of an agent without a model, and results of tools that cannot have results.
     fn check_replies(&mut self, agent: &Agent, stub: &StubResult, place: &Route) {
         if let StubOutput::Parts(parts) = &stub.output {
             for (key, stub) in parts {
@@ -270,12 +274,13 @@ impl CaseChecker<'_> {
         }
     }
 
+    /// Adds an error about a stub.
     fn add_bad_stub(&mut self, place: &Route, message: String, help: &str) {
         let finding = Finding::new_error(BAD_STUB, place.clone().into_value_location(), message);
         self.findings.push(finding.with_help(help));
     }
 
-    /// Refuses a model for an agent that is neither a person nor a script.
+    /// Reports a model profile as responder for an agent that is neither an input agent nor a script agent.
     fn check_responder(&mut self, name: &str, place: &Route) {
         let kind = self.ensemble.find_agent(name).map(|agent| &agent.kind);
         if kind.is_some_and(|kind| !matches!(kind, AgentKind::Input(_) | AgentKind::Script { .. })) {
@@ -285,6 +290,7 @@ impl CaseChecker<'_> {
         }
     }
 
+    /// Checks the agent names in the expectations of a case.
     fn check_expectations(&mut self, at: usize, case: &TestCase) {
         let expect = &case.expect;
         let route = |key: &str| expect_route(at, key);
@@ -365,7 +371,7 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// Refuses prompts of an agent that asks neither a model nor a person.
+    /// Reports expected prompts of an agent that asks neither a model nor a person.
     fn check_asked_agent(&mut self, case: &TestCase, name: &str, place: impl FnOnce() -> RouteLocation) {
         let asks = |agent: &Agent| match agent.kind {
             AgentKind::Llm(_) | AgentKind::Input(_) => true,
@@ -379,7 +385,7 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// The names of agents in a condition.
+    /// Reports unknown agents in an expected condition.
     fn check_condition_agents(&mut self, route: &Route, text: &str) {
         let Ok(condition) = Condition::compile(text) else {
             return;
@@ -394,7 +400,7 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// Returns whether there is such an agent; perhaps inside one that is an ensemble.
+    /// Returns whether the agent exists, or can exist in a nested ensemble. Reports an error otherwise.
     fn check_agent_name(&mut self, name: &str, may_be_inside: bool, at: impl FnOnce() -> RouteLocation) -> bool {
         let is_inside = || {
             name.match_indices('.').any(|(end, _)| {
@@ -413,6 +419,7 @@ impl CaseChecker<'_> {
         false
     }
 
+    /// Returns advice about an unknown agent: a similar name, or all names.
     fn suggest_agent_name(&self, name: &str) -> String {
         let names = || self.ensemble.agents.iter().map(|agent| &*agent.name);
         match find_similar_word(name, names()) {
@@ -422,16 +429,18 @@ impl CaseChecker<'_> {
     }
 }
 
-/// Returns the place of an agent under `not_run`, which is a list or a map.
+/// Returns the location of an agent under `not_run`, which is a list or a map.
 pub(crate) fn not_run_route(at: usize, name: &Arc<str>) -> RouteLocation {
     // A route that does not exist is resolved to the last node that does.
     expect_route(at, "not_run").with_key(name.clone()).into_key_location()
 }
 
+/// Returns the names of the entries.
 fn entry_names<T>(entries: &[(Arc<str>, T)]) -> Vec<Arc<str>> {
     entries.iter().map(|(name, _)| name.clone()).collect()
 }
 
+/// Joins the names in backticks with commas.
 fn format_names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

@@ -22,7 +22,7 @@ const MAX_STATES: u64 = 2_000;
 /// How much longer a conversation may take whose time limit is changed.
 const LONGER: u32 = 1000;
 
-/// A change of an ensemble.
+/// Ensemble with one small change.
 #[derive(Debug, Clone)]
 pub struct EnsembleMutant {
     /// What is changed: `condition`, `limit`, `timeout`, `budget`, `attempts`, `dependency`.
@@ -38,7 +38,7 @@ pub struct EnsembleMutant {
     ensemble: Ensemble,
 }
 
-/// The outcome of a mutant.
+/// Outcome of a mutant: killed by cases, survived, or equivalent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MutantOutcome {
     /// These cases fail with it.
@@ -49,8 +49,7 @@ pub enum MutantOutcome {
     Equivalent,
 }
 
-/// Returns all changes, in the order of the agents, then those of the limits of the conversation. What is not written
-/// in the file is not changed.
+/// Generates all mutants: first for each agent, then for the limits of the conversation. Changes only values that the file contains.
 pub fn generate_mutants(ensemble: &Ensemble, document: &YamlDocument) -> Vec<EnsembleMutant> {
     let mut mutants = MutantGenerator {
         ensemble,
@@ -64,6 +63,7 @@ pub fn generate_mutants(ensemble: &Ensemble, document: &YamlDocument) -> Vec<Ens
     mutants.all
 }
 
+/// Generator of the mutants of an ensemble.
 struct MutantGenerator<'e> {
     ensemble: &'e Ensemble,
     document: &'e YamlDocument,
@@ -71,6 +71,7 @@ struct MutantGenerator<'e> {
 }
 
 impl MutantGenerator<'_> {
+    /// Adds a mutant with this change, unless the file does not contain the changed route.
     fn add_mutant(
         &mut self,
         kind: &'static str,
@@ -94,7 +95,7 @@ impl MutantGenerator<'_> {
         });
     }
 
-    /// A limit that is one higher and one lower.
+    /// Adds mutants with a limit that is one higher and one lower.
     fn mutate_limit(
         &mut self,
         route: &Route,
@@ -109,7 +110,7 @@ impl MutantGenerator<'_> {
         });
     }
 
-    /// A number that is one higher and one lower.
+    /// Adds mutants with a number that is one higher and one lower.
     fn mutate_number(
         &mut self,
         kind: &'static str,
@@ -133,6 +134,7 @@ impl MutantGenerator<'_> {
         }
     }
 
+    /// Adds a mutant without this time limit.
     fn mutate_timeout(
         &mut self,
         route: &Route,
@@ -154,6 +156,7 @@ impl MutantGenerator<'_> {
         );
     }
 
+    /// Adds the mutants of an agent: its dependencies, limits, timeouts and attempts.
     fn mutate_agent(&mut self, at: usize, agent: &Agent) {
         let route = Agent::route_at(at);
         for (position, dependency) in agent.dependencies.iter().enumerate() {
@@ -190,6 +193,7 @@ impl MutantGenerator<'_> {
         );
     }
 
+    /// Adds the mutants of a dependency: its condition, limits and options.
     fn mutate_dependency(&mut self, at: usize, agent: &Agent, position: usize, dependency: &Dependency) {
         let route = dependency.route_in(&Agent::route_at(at));
         let condition = dependency.condition.as_deref();
@@ -218,7 +222,7 @@ impl MutantGenerator<'_> {
         );
     }
 
-    /// Adds the mutant that swaps "one of the dependencies" and "all of them".
+    /// Adds the mutant that requires any dependency instead of all, or all instead of any.
     fn mutate_requirement(&mut self, at: usize, agent: &Agent) {
         let is_all = agent.dependencies.iter().all(|dependency| dependency.requires_all);
         let change_texts = match is_all {
@@ -243,6 +247,7 @@ impl MutantGenerator<'_> {
         );
     }
 
+    /// Adds the mutants of the limits of the conversation.
     fn mutate_conversation_limits(&mut self) {
         let limits = &self.ensemble.limits;
         let route = Route::root().with_key("conversation_limits");
@@ -284,7 +289,7 @@ impl MutantGenerator<'_> {
     }
 }
 
-/// Returns the last key of a route.
+/// Returns the last key of the route. Returns an empty text if the route ends with an index.
 fn last_key(route: &Route) -> String {
     match route.0.last() {
         Some(RouteStep::Key(key)) => key.to_string(),
@@ -293,12 +298,12 @@ fn last_key(route: &Route) -> String {
 }
 
 impl EnsembleMutant {
-    /// Returns the ensemble with the change.
+    /// Returns the changed ensemble.
     pub fn mutated_ensemble(&self) -> &Ensemble {
         &self.ensemble
     }
 
-    /// Holds these cases with the change. `None`: there was no time for all that is needed to know.
+    /// Runs these cases with the mutant. Returns `None` if the time does not suffice.
     pub fn test_mutant(
         &self,
         driver: &CaseDriver,

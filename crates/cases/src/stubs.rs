@@ -23,7 +23,7 @@ use crate::replies::{
 };
 use crate::watch::CaseWatch;
 
-/// The stubs of a case.
+/// Stubs and observations of a case.
 pub(crate) struct CaseStubs {
     stubs: Vec<(Arc<str>, AgentStubs)>,
     answered_agents: Vec<Arc<str>>,
@@ -39,7 +39,7 @@ pub(crate) struct CaseStubs {
 }
 
 impl CaseStubs {
-    /// Creates stubs: those of a test file, then those of a recorded run. Agents that are answered ask.
+    /// Creates the stubs of a case, then those of a recorded run. Agents with answers ask their questions.
     pub(crate) fn new(case: &TestCase, recorded: Option<Arc<RecordedCase>>) -> Arc<Self> {
         let (mut stubs, mut answered_agents) = (case.stubs.clone(), Vec::new());
         for (agent, answer) in &case.answers {
@@ -61,23 +61,24 @@ impl CaseStubs {
         })
     }
 
-    /// Returns whether plain answers of the agent are given with the run.
+    /// Returns whether the run receives plain answers for the agent.
     pub(crate) fn is_answered(&self, agent: &Arc<str>) -> bool {
         self.answered_agents.contains(agent)
     }
 
-    /// Returns the executions for which nothing was prepared.
+    /// Returns the executions without a prepared stub.
     pub(crate) fn missing_stubs(&self) -> Vec<MissingStub> {
         self.missing.to_vec()
     }
 
+    /// Records a missing part. Returns a failed attempt.
     fn add_missing(&self, agent: &Arc<str>, execution: u32, what: MissingPart) -> AttemptOutcome {
         self.missing.add(agent, execution, what);
         AttemptOutcome::from_failure(FailureKind::Unavailable, "the test has no stub for this execution")
     }
 }
 
-/// Returns the answers of a person who also answers with nothing, which means the `default`.
+/// Returns the answers of a person as stubs if one of the answers is blank and thus means the `default`. Otherwise returns `None`.
 fn default_answers(answer: &Value) -> Option<AgentStubs> {
     let is_blank = |answer: &Value| answer.as_str().is_some_and(|text| text.trim().is_empty());
     let to_stub = |answer: &Value| {
@@ -95,7 +96,7 @@ fn default_answers(answer: &Value) -> Option<AgentStubs> {
     }
 }
 
-/// The stubs for the agents of one ensemble.
+/// Replacements of the agents of one ensemble by stubs.
 pub(crate) struct EnsembleStubs {
     pub(crate) stubbed: Arc<CaseStubs>,
     /// The agents around the ensemble.
@@ -103,10 +104,12 @@ pub(crate) struct EnsembleStubs {
 }
 
 impl EnsembleStubs {
+    /// Returns the name of the agent after the names of the outer agents.
     fn agent_path(&self, agent: &str) -> Arc<str> {
         format!("{}{agent}", self.outer_path).into()
     }
 
+    /// Builds a runner that returns the results of the stubs.
     fn stub_runner(&self, agent: &Agent, path: Arc<str>, stubs: NamedStubs) -> Arc<dyn Runner> {
         Arc::new(StubRunner {
             agent: path,
@@ -116,12 +119,13 @@ impl EnsembleStubs {
         })
     }
 
+    /// Returns the stubs with exactly this path.
     fn find_stubs(&self, path: &str) -> Option<&AgentStubs> {
         let mut stubs = self.stubbed.stubs.iter();
         stubs.find(|(name, _)| **name == *path).map(|(_, stubs)| stubs)
     }
 
-    /// Finds the stubs of an agent and of its parts. `is_person`: a stub can have the bare name of the agent.
+    /// Collects the stubs of an agent and of its parts. If `is_person`, a stub can have the bare name of the agent.
     fn find_named_stubs(&self, path: &str, is_person: bool) -> NamedStubs {
         let address: Option<RequestAddress> = path.parse().ok();
         let mut named_stubs = NamedStubs::default();
@@ -144,8 +148,8 @@ impl EnsembleStubs {
         named_stubs
     }
 
-    /// Returns the runner of a tool of an agent: the results of its stubs, and of the replies of the agent. `model_name`: the
-    /// name of the tool for the model; `stub_name`: the name of its stub.
+    /// Builds the runner of a tool of an agent, with results of stubs and of replies.
+    /// `model_name` is the name of the tool for the model, and `stub_name` the name of its stub.
     fn tool_runner(
         &self,
         agent: &str,
@@ -172,6 +176,7 @@ impl EnsembleStubs {
         })
     }
 
+    /// Builds the runner of a stubbed tool of an MCP server.
     fn server_tool_runner(&self, agent: &Agent, used: &ToolReference, tool: &str) -> Arc<dyn Runner> {
         let names = (
             server_tool_name(&used.tool, tool).into(),
@@ -181,8 +186,8 @@ impl EnsembleStubs {
         self.tool_runner(&agent.name, names, UnstubbedCall::Missing(needs))
     }
 
-    /// Lists the tools of a server that the case replaces, as far as the agent can call them: tools with a stub, and tools
-    /// that the replies of the agent call. In a live case, only calls with a `result` replace a tool.
+    /// Returns the tools of a server that the case replaces and the agent can call: tools with a stub, and tools in replies.
+    /// In a live case, only calls with a `result` replace a tool.
     fn list_stubbed_tools(&self, agent: &Agent, used: &ToolReference) -> Vec<Arc<str>> {
         let prefix = self.agent_path(&format!("{}.", used.tool));
         let with_stub = self
@@ -223,7 +228,7 @@ impl EnsembleStubs {
     }
 }
 
-/// The tools of an MCP server that a case replaces.
+/// Tools of an MCP server that a case replaces.
 struct CaseServerStub {
     runners: Vec<(Arc<str>, Arc<dyn Runner>)>,
     is_live: bool,
@@ -384,7 +389,7 @@ impl AgentReplacements for EnsembleStubs {
     }
 }
 
-/// Gives what the test file says.
+/// Runner that returns the results of the stubs in a test file.
 struct StubRunner {
     agent: Arc<str>,
     stubs: NamedStubs,
@@ -393,6 +398,7 @@ struct StubRunner {
 }
 
 impl StubRunner {
+    /// Waits for the delay of the stub, then returns its result. The first `failed_attempts` attempts fail.
     async fn run_stub(&self, stub: &StubResult, execution: &ExecutionInput) -> AttemptOutcome {
         if !stub.delay.is_zero() {
             tokio::time::sleep(stub.delay).await;
@@ -427,7 +433,7 @@ impl StubRunner {
     }
 }
 
-/// Returns the end of an attempt, with what the stub says it has used.
+/// Returns the end of an attempt, with the usage that the stub defines.
 fn stub_outcome(stub: &StubResult, result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
     let has_used = stub.tokens > 0 || stub.cost.is_some();
     AttemptOutcome::Finished(AttemptResult {
@@ -462,7 +468,7 @@ impl Runner for StubRunner {
     }
 }
 
-/// Gives what a recorded run says.
+/// Runner that returns the results of a recorded run.
 struct RecordedCaseRunner {
     agent: Arc<str>,
     recorded: Arc<RecordedCase>,
@@ -480,7 +486,7 @@ impl Runner for RecordedCaseRunner {
     }
 }
 
-/// Notes that there is no stub.
+/// Runner that records a missing stub and fails.
 struct MissingStubRunner {
     agent: Arc<str>,
     needs: String,

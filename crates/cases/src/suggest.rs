@@ -31,14 +31,14 @@ use crate::suite::CheckedSuite;
 /// The number of states in which examples are looked for.
 const MAX_STATES: u64 = 20_000;
 
-/// A case that reaches what no case reaches.
+/// Case for a part that no other case reaches.
 #[derive(Debug, Clone)]
 pub struct SuggestedCase {
     /// The case.
     pub case: TestCase,
 }
 
-/// Suggested cases.
+/// Suggested cases, and the gaps without a case.
 #[derive(Debug, Default)]
 pub struct CaseSuggestions {
     /// The cases, each of which reaches something that no other one reaches.
@@ -47,7 +47,7 @@ pub struct CaseSuggestions {
     pub unresolved_gaps: Vec<UnreachedPart>,
 }
 
-/// Cases for these gaps.
+/// Suggests cases that reach these gaps. Runs each case to verify that it reaches its gap.
 pub fn suggest_cases(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &CaseDriver) -> CaseSuggestions {
     let plan = &sound.ensemble.plan;
     let goals: BTreeSet<ExplorationGoal> = gaps.iter().map(|gap| gap.goal).collect();
@@ -83,7 +83,7 @@ pub fn suggest_cases(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &C
     suggested
 }
 
-/// Renders the conversation of the case.
+/// Returns the name of a case that reaches the goal.
 fn format_goal(plan: &Plan, goal: ExplorationGoal) -> String {
     let edge = |id, position| plan.incoming_edges(id).map(|(_, edge)| edge).nth(position);
     let from = |id, position| edge(id, position).map_or("", |edge| plan.agent_name(edge.from));
@@ -101,6 +101,7 @@ fn format_goal(plan: &Plan, goal: ExplorationGoal) -> String {
     }
 }
 
+/// Returns the name, with a number if another case has the name.
 fn unique_case_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
     let mut name: Arc<str> = told.into();
     let mut number = 2;
@@ -111,7 +112,8 @@ fn unique_case_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
     name
 }
 
-/// Returns the case with what happens in it as its expectation, and what it reaches.
+/// Runs the case, and sets its expectations to the actual outcome. Returns `None` if the case does not reach the goal.
+/// Returns the parts that the case reaches as well.
 fn verify_case(
     sound: CheckedSuite<'_>,
     mut case: TestCase,
@@ -146,8 +148,7 @@ fn verify_case(
     (reached.has_reached(goal) && run(&case).is_some()).then_some((case, reached))
 }
 
-/// The choice between two demands for the same value. Exploration may ask again for a value that has not changed, and then
-/// assume another answer than before.
+/// Preference between two demands for the same value. Exploration can assume a different result for an unchanged value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DemandPreference {
     First,
@@ -158,7 +159,7 @@ impl DemandPreference {
     const BOTH: [Self; 2] = [Self::First, Self::Last];
 }
 
-/// Returns the example as a case; `None`: it contains something for which there is no stub.
+/// Builds a case from the example conversation. Returns `None` if a stub cannot represent the conversation.
 fn build_example_case(plan: &Plan, end: &PossibleEnd, name: Arc<str>, prefer: DemandPreference) -> Option<TestCase> {
     let mut example = ExampleCase {
         plan,
@@ -186,7 +187,7 @@ fn build_example_case(plan: &Plan, end: &PossibleEnd, name: Arc<str>, prefer: De
     Some(example.into_case(name))
 }
 
-/// Inputs that a run must be given.
+/// Returns example values for the inputs without a default.
 fn needed_inputs(plan: &Plan) -> JsonMap {
     let inputs = plan.ensemble().inputs.iter().flatten();
     let needed = inputs.filter(|input| input.default_value().is_none());
@@ -195,9 +196,10 @@ fn needed_inputs(plan: &Plan) -> JsonMap {
         .collect()
 }
 
-/// An agent, and which of its executions.
+/// Agent, and the number of its execution.
 type Executed = (Arc<str>, u32);
 
+/// Builder of a case from an example conversation.
 struct ExampleCase<'p> {
     plan: &'p Plan,
     prefer: DemandPreference,
@@ -210,7 +212,7 @@ struct ExampleCase<'p> {
 }
 
 impl ExampleCase<'_> {
-    /// Notes what a value should be that is read now.
+    /// Records the demand on a value that a condition reads now.
     fn add_demand(&mut self, dependency: Option<&Arc<str>>, mut demand: ValueRequirement) {
         let agent = match demand.variable {
             ExampleVariable::Output => dependency.cloned(),
@@ -250,6 +252,7 @@ impl ExampleCase<'_> {
         }
     }
 
+    /// Changes the inputs so that they satisfy the demand.
     fn add_input_demand(&mut self, demand: &ValueRequirement) {
         let input = demand
             .path
@@ -263,7 +266,7 @@ impl ExampleCase<'_> {
         }
     }
 
-    /// Notes an execution. `None`: there is no stub for it.
+    /// Records an execution. Returns `None` if no stub can represent the execution.
     fn add_execution(&mut self, ran: &ExploredExecution) -> Option<()> {
         let agent = self.plan.agent(self.plan.find_agent_id(&ran.agent)?);
         let is_question = matches!(agent.kind, AgentKind::Input(_));
@@ -289,6 +292,7 @@ impl ExampleCase<'_> {
         Some(())
     }
 
+    /// Converts the recorded executions and demands to a case.
     fn into_case(self, name: Arc<str>) -> TestCase {
         let (mut answers, mut stubs) = (Vec::new(), Vec::new());
         for agent in &self.plan.ensemble().agents {
@@ -334,12 +338,14 @@ impl ExampleCase<'_> {
         }
     }
 
+    /// Returns the demands on the output of the execution.
     fn demands_on_execution(&self, ran: &ExploredExecution) -> &[ValueRequirement] {
         self.demands
             .get(&(ran.agent.clone(), ran.execution))
             .map_or(&[], Vec::as_slice)
     }
 
+    /// Builds the answer of a person that satisfies the demands.
     fn answer_for_execution(&self, agent: &Agent, ran: &ExploredExecution, choices: &[String]) -> Value {
         let mut output = json!({"response": choices.first().map_or("yes", String::as_str)});
         let spoken = match choices {
@@ -356,6 +362,7 @@ impl ExampleCase<'_> {
         }
     }
 
+    /// Builds the stub with the result of the execution.
     fn stub_for_execution(&self, agent: &Agent, ran: &ExploredExecution) -> StubResult {
         let gives = match (ran.result, &agent.kind) {
             (ExecutionResult::Succeeded, AgentKind::Input(input)) => {
@@ -381,6 +388,7 @@ impl ExampleCase<'_> {
         }
     }
 
+    /// Builds an output that satisfies the schema and the demands.
     fn output_for_execution(&self, agent: &Agent, ran: &ExploredExecution) -> StubOutput {
         let demands = self.demands_on_execution(ran);
         if demands.is_empty() && agent.output_schema.is_none() && ran.requests.is_none() {
@@ -406,13 +414,13 @@ impl ExampleCase<'_> {
     }
 }
 
-/// Returns the first of them, if all are the same.
+/// Returns the value if all values are equal. Otherwise returns `None`.
 fn common_value<T: PartialEq>(all: &[T]) -> Option<&T> {
     let first = all.first()?;
     all.iter().all(|one| one == first).then_some(first)
 }
 
-/// Returns the case as an item of `cases`, each line after `indent` spaces.
+/// Renders the case as an item of `cases`. Each line starts with `indent` spaces.
 pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
     let margin = " ".repeat(indent);
     let mut text = format!("{margin}- name: {}\n", spell_string(&case.name, SpellingContext::Block));
@@ -466,6 +474,7 @@ pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
     text
 }
 
+/// Converts a failure to its form in a test file.
 fn failure_to_json(failure: &ExecutionFailure) -> Value {
     let mut map = json!({"fail": failure.error});
     if failure.kind != FailureKind::Reported {
@@ -482,6 +491,7 @@ fn failure_to_json(failure: &ExecutionFailure) -> Value {
     map
 }
 
+/// Converts a stub to its form in a test file.
 fn stub_to_json(stub: &StubResult) -> Value {
     let mut map = match &stub.output {
         StubOutput::Text(text) if stub.tokens == 0 && stub.cost.is_none() => return json!(text),

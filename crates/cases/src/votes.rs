@@ -32,7 +32,7 @@ agents:
       properties: {reason: {type: string}, verdict: {type: boolean}}
 "#;
 
-/// Returns the expectations of models that are not met in this conversation of the case `at`.
+/// Asks the judges about the conversation. Returns the criteria without a majority as unmet expectations.
 pub(crate) async fn collect_judge_failures(
     runs: &Runs,
     tested: &PreparedEnsemble,
@@ -66,7 +66,7 @@ pub(crate) async fn collect_judge_failures(
     failures
 }
 
-/// The votes.
+/// Votes of the judges about one criterion.
 #[derive(Debug, Default)]
 struct JudgeVotes {
     yes: u32,
@@ -75,7 +75,10 @@ struct JudgeVotes {
     reasons: Vec<String>,
 }
 
-/// Asks until the votes that are left cannot change the result.
+/// Asks the judge until the remaining votes cannot change the result.
+///
+/// # Errors
+/// The judge cannot be asked.
 async fn collect_votes(
     runs: &Runs,
     tested: &PreparedEnsemble,
@@ -106,7 +109,7 @@ async fn collect_votes(
     Ok(verdict)
 }
 
-/// Returns the ensemble of the judge, with the profiles of the ensemble under test.
+/// Prepares the ensemble of the judge, with the profiles of the tested ensemble.
 fn build_judge(tested: &PreparedEnsemble, question: &Question) -> Result<PreparedEnsemble, String> {
     let text = JUDGE.replace(
         "model_profile: judge",
@@ -125,7 +128,7 @@ fn build_judge(tested: &PreparedEnsemble, question: &Question) -> Result<Prepare
     Ok(tested.with_plan(Arc::new(plan)))
 }
 
-/// Renders the question for the judge.
+/// Renders the criterion and the output for the judge.
 fn judge_prompt(question: &Question, conversation: &CaseConversation) -> Result<Arc<str>, String> {
     let judged = ExpectationJudge {
         at: 0,
@@ -141,6 +144,10 @@ fn judge_prompt(question: &Question, conversation: &CaseConversation) -> Result<
     Ok(format!("The criterion:\n\n{criterion}\n\nThe output:\n\n{text}").into())
 }
 
+/// Runs the judge once. Returns its output.
+///
+/// # Errors
+/// The run fails, or the judge has no output.
 async fn request_vote(runs: &Runs, judge: &Arc<PreparedEnsemble>, input: &Arc<str>) -> Result<Value, String> {
     let options = RunOptions {
         input: Some(input.clone()),
