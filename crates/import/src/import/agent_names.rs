@@ -10,7 +10,7 @@ use ensemble_language::names::is_name_char;
 pub(super) const HELP: &str =
     "a name starts with a letter or a digit, and contains only letters, digits, `_`, `.` and `-`";
 
-/// The old and new names of the agents, in file order.
+/// Old and new names of the agents, in file order.
 pub(super) struct ImportedNames {
     pairs: Vec<(Option<String>, String)>,
     /// The index of an agent by its old name; of several, the first.
@@ -18,7 +18,7 @@ pub(super) struct ImportedNames {
 }
 
 impl ImportedNames {
-    /// Gives every agent a unique name.
+    /// Assigns a valid and unique name to every agent of the document.
     pub(super) fn assign_names(document: &YamlDocument) -> Self {
         let mut taken_names = HashSet::new();
         let items = document
@@ -41,23 +41,23 @@ impl ImportedNames {
         Self { pairs, old: positions }
     }
 
-    /// Returns the old and the new name of the agent at this index.
+    /// Returns the old and the new name of the agent at this index. The old name is `None` if the agent had none.
     pub(super) fn names_at(&self, index: usize) -> (Option<&str>, &str) {
         let (old, new) = &self.pairs[index];
         (old.as_deref(), new)
     }
 
-    /// Returns the new name of an agent, by its old name.
+    /// Returns the new name of the agent with this old name.
     pub(super) fn find_new_name(&self, old: &str) -> Option<&str> {
         self.find_index(old).map(|at| self.pairs[at].1.as_str())
     }
 
-    /// Returns the index of an agent, by its old name.
+    /// Returns the index of the agent with this old name.
     pub(super) fn find_index(&self, old: &str) -> Option<usize> {
         self.old.get(old).copied()
     }
 
-    /// Returns a name that no agent has.
+    /// Returns the wanted name, or the name with a number if an agent has the name.
     pub(super) fn unused_name(&self, wanted: &str) -> String {
         let mut taken_names = self.new_names().map(str::to_owned).collect();
         take_unused_name(wanted.to_owned(), &mut taken_names)
@@ -69,6 +69,7 @@ impl ImportedNames {
     }
 }
 
+/// Returns the wanted name, or the name with a number if it is in `taken`. Adds the result to `taken`.
 fn take_unused_name(wanted: String, taken: &mut HashSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{wanted}-{number}"));
     let name = std::iter::once(wanted.clone())
@@ -79,7 +80,7 @@ fn take_unused_name(wanted: String, taken: &mut HashSet<String>) -> String {
     name
 }
 
-/// Returns the name with invalid characters replaced by dashes; `otherwise` if nothing is left.
+/// Replaces invalid characters of the name by dashes. Returns `otherwise` if nothing is left.
 pub(super) fn sanitize_name(name: &str, otherwise: &str) -> String {
     let name: String = name
         .trim()

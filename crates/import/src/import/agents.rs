@@ -11,7 +11,7 @@ use ensemble_language::names::is_script_member_name;
 use ensemble_language::source::Span;
 use ensemble_language::vocabulary::{AgentType, TYPE_CHOOSING_KEYS};
 
-/// The keys that define what an agent of llm-orc runs; the first one that is present is used.
+/// Kind of an llm-orc agent, by the first present key that defines what the agent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImportedAgentKind {
     Script,
@@ -23,7 +23,7 @@ pub(super) enum ImportedAgentKind {
     None,
 }
 
-/// The keys of llm-orc that say what an agent runs, in the order in which they count.
+/// Keys of llm-orc that define what an agent runs, in order of precedence.
 const CHOOSING_KEYS: [&str; 7] = [
     "script",
     "loop",
@@ -38,6 +38,7 @@ const CHOOSING_KEYS: [&str; 7] = [
 const ASKS: &str = "get_user_input.py";
 
 impl ImportedAgentKind {
+    /// Returns the kind of the agent, by the first kind key with a value.
     pub(super) fn for_agent(agent: &YamlNode) -> Self {
         let chosen_key = CHOOSING_KEYS.into_iter().find(|key| {
             let value = agent.get(key);
@@ -46,7 +47,7 @@ impl ImportedAgentKind {
         chosen_key.and_then(Self::from_key).unwrap_or(Self::None)
     }
 
-    /// Returns the kind of the agents that have this key: the kind of the language, or one that only llm-orc has.
+    /// Returns the kind of agents with this key. Returns `None` for other keys.
     fn from_key(key: &str) -> Option<Self> {
         if !CHOOSING_KEYS.contains(&key) {
             return None;
@@ -68,7 +69,7 @@ impl ImportedAgentKind {
 const SAMPLING: [&str; 5] = ["temperature", "max_tokens", "top_p", "seed", "options"];
 
 impl<'a> ImportTask<'a> {
-    /// Converts all agents, and adds one for the coordinator.
+    /// Converts all agents, and adds an agent for the coordinator.
     pub(super) fn convert_agents(&mut self, list: &'a YamlNode) -> Vec<(DraftValue, Option<Span>)> {
         let items = list.items().unwrap_or_default();
         let mut agents: Vec<(DraftValue, Option<Span>)> = Vec::new();
@@ -80,6 +81,7 @@ impl<'a> ImportTask<'a> {
         agents
     }
 
+    /// Converts the agent at this index.
     fn convert_agent(&mut self, index: usize, item: &'a YamlNode) -> DraftMap {
         let mut map = DraftMap::default();
         let (old, new) = self.names.names_at(index);
@@ -127,6 +129,7 @@ impl<'a> ImportTask<'a> {
         work.map
     }
 
+    /// Converts one key of an agent.
     fn convert_agent_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = entry.key_span;
         match &*entry.key {
@@ -205,7 +208,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// The key that defines what the agent runs, or another key that could.
+    /// Converts the key that defines what the agent runs. Reports another kind key as not converted.
     fn convert_kind_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = entry.key_span;
         let entry_kind = ImportedAgentKind::from_key(&entry.key);
@@ -249,6 +252,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
+    /// Converts a script. Converts the input script of llm-orc to an input agent. Reports a missing script.
     fn convert_script_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = Some(entry.key_span);
         let script = scalar_text(&entry.value);
@@ -278,6 +282,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
+    /// Converts `model` or `model_profile`, and registers the profile that the agent uses.
     fn convert_model_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let own_prompt = has_text(agent.node.get("system_prompt")) || has_text(agent.node.get("role"));
         let mut overrides: Vec<&YamlEntry> = Vec::new();
@@ -297,7 +302,7 @@ impl<'a> ImportTask<'a> {
         agent.map.put_value(key, value, Some(entry.key_span));
     }
 
-    /// `loop`: the body depends on its own output until the condition is true.
+    /// Converts a loop to an agent that depends on its own output until the condition is true.
     fn convert_loop_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = Some(entry.key_span);
         let Some(rounds) = AgentLoop::parse(&entry.value) else {
@@ -329,7 +334,7 @@ impl<'a> ImportTask<'a> {
             .put_value("conversation", json!({"max_turns": rounds.max_turns}), None);
     }
 
-    /// A model of one dependency reads one key of its output: this can be written in a prompt.
+    /// Converts `input_key` of a model agent with one dependency to a prompt that reads the key. Returns `false` if this is impossible.
     fn convert_input_key(&mut self, agent: &mut AgentDraft<'a>, entry: &YamlEntry) -> bool {
         let names = self.list_dependency_names(agent.node);
         let key = scalar_text(&entry.value);
@@ -350,7 +355,7 @@ impl<'a> ImportTask<'a> {
         true
     }
 
-    /// `when` is converted to a condition, or is dropped.
+    /// Converts `when` to a condition of a dependency. Reports a condition that cannot be converted.
     fn convert_when_key(&mut self, agent: &mut AgentDraft<'a>, entry: &YamlEntry) {
         if value_of(&entry.value) == Value::Null {
             return;
@@ -369,14 +374,14 @@ impl<'a> ImportTask<'a> {
         agent.map.put_unconverted(unconverted_line);
     }
 
-    /// The agent gets a model that reports that it was not converted.
+    /// Adds the placeholder profile, whose model reports that the agent was not converted.
     fn put_placeholder_profile(&mut self, map: &mut DraftMap, from: Option<Span>) {
         self.profiles.request_placeholder();
         map.put_value("model_profile", profiles::PLACEHOLDER, from);
     }
 }
 
-/// An agent while it is written.
+/// Agent during its conversion.
 pub(super) struct AgentDraft<'a> {
     node: &'a YamlNode,
     name: String,
@@ -387,7 +392,7 @@ pub(super) struct AgentDraft<'a> {
     map: DraftMap,
 }
 
-/// A `loop` that can be converted.
+/// Loop of llm-orc that can be converted.
 pub(super) struct AgentLoop {
     body: String,
     /// The condition on the output of the body that ends the loop.
@@ -396,6 +401,7 @@ pub(super) struct AgentLoop {
 }
 
 impl AgentLoop {
+    /// Parses a loop. Returns `None` if the loop cannot be converted.
     pub(super) fn parse(node: &YamlNode) -> Option<Self> {
         let spec: JsonMap<String, Value> = match value_of(node) {
             Value::Object(map) => map,

@@ -11,7 +11,7 @@ use ensemble_language::source::Span;
 const KEYS: [&str; 2] = ["coordinator", "synthesis"];
 
 impl<'a> ImportTask<'a> {
-    /// Returns whether it defines a model.
+    /// Returns whether the node is the first coordinator with a model.
     pub(super) fn is_coordinator(&self, node: &YamlNode) -> bool {
         let first = KEYS
             .iter()
@@ -19,11 +19,12 @@ impl<'a> ImportTask<'a> {
         first.is_some_and(|first| std::ptr::eq(first, node))
     }
 
+    /// Returns whether the node names a model or a model profile.
     fn has_model(node: &YamlNode) -> bool {
         ["model_profile", "model"].iter().any(|key| has_text(node.get(key)))
     }
 
-    /// Returns the coordinator as an agent.
+    /// Converts the coordinator to an agent that depends on the agents `all`. Returns `None` without a coordinator.
     pub(super) fn convert_coordinator(&mut self, all: Vec<String>) -> Option<(DraftValue, Option<Span>)> {
         let root: &'a YamlNode = self.document.root();
         let node = KEYS

@@ -13,7 +13,7 @@ const WIDEST: usize = 90;
 /// The longest key that YAML allows without a `?` mark, with a margin.
 const LONGEST_KEY: usize = 500;
 
-/// Writes the new file; `schema` is the schema for editors, named in the first line.
+/// Renders the new file with the comments of the old file. `schema` is named in the first line, for editors.
 pub(super) fn render_draft(
     map: &DraftMap,
     document: &YamlDocument,
@@ -34,6 +34,7 @@ pub(super) fn render_draft(
     writer.out
 }
 
+/// Writer of the YAML text.
 struct DraftWriter<'a> {
     out: String,
     text: &'a str,
@@ -43,7 +44,7 @@ struct DraftWriter<'a> {
 }
 
 impl DraftWriter<'_> {
-    /// `inline`: the first key is written on the current line, after a dash.
+    /// Writes the lines of a map. If `inline`, the first key is written on the current line, after a dash.
     fn write_map(&mut self, map: &DraftMap, indent: usize, inline: bool) {
         let mut inline = inline;
         for line in &map.lines {
@@ -72,6 +73,7 @@ impl DraftWriter<'_> {
         }
     }
 
+    /// Writes a key and its value.
     fn write_entry(&mut self, key: &str, value: &DraftValue, indent: usize) {
         let key = spell_string(key, SpellingContext::Block);
         if key.len() > LONGEST_KEY {
@@ -84,7 +86,7 @@ impl DraftWriter<'_> {
         self.write_value(value, indent);
     }
 
-    /// A value behind its key.
+    /// Writes a value after its key, on the same line or below.
     fn write_value(&mut self, shape: &DraftValue, indent: usize) {
         match shape {
             DraftValue::Plain(value) => match expand_value(value) {
@@ -109,6 +111,7 @@ impl DraftWriter<'_> {
         }
     }
 
+    /// Writes an item of a list, with the comments before the item.
     fn write_item(&mut self, item: &DraftValue, from: Option<Span>, indent: usize, at: usize) {
         let agents = indent == 2 && at > 0 && matches!(item, DraftValue::Map(_));
         if agents {
@@ -151,7 +154,7 @@ impl DraftWriter<'_> {
         }
     }
 
-    /// A value on its line, or a string below it.
+    /// Writes a value on the current line, or a long string as a block below.
     fn write_scalar(&mut self, value: &Value, indent: usize) {
         match value {
             Value::String(text) if is_block(text) => {
@@ -184,6 +187,7 @@ impl DraftWriter<'_> {
         }
     }
 
+    /// Writes the comment that replaces a key, after the comments above the key.
     fn write_unconverted(&mut self, lost: &UnconvertedKey, indent: usize) {
         let above = self.comments.take_comments_before(lost.from.start);
         self.write_comments(&above, indent);
@@ -195,7 +199,7 @@ impl DraftWriter<'_> {
         }
     }
 
-    /// The comments above a key and behind it.
+    /// Writes the comments above the key and on its line.
     fn write_comments_near(&mut self, from: Span, indent: usize) {
         let remaining_text = &self.text[from.start..];
         let line_end = from.start + remaining_text.find('\n').unwrap_or(remaining_text.len());
@@ -203,6 +207,7 @@ impl DraftWriter<'_> {
         self.write_comments(&comments, indent);
     }
 
+    /// Writes comments, each on a line.
     fn write_comments(&mut self, comments: &[String], indent: usize) {
         for comment in comments {
             self.write_indent(indent);
@@ -211,16 +216,18 @@ impl DraftWriter<'_> {
         }
     }
 
+    /// Writes spaces.
     fn write_indent(&mut self, indent: usize) {
         self.out.extend(std::iter::repeat_n(' ', indent));
     }
 }
 
+/// Returns whether the map has an entry, and not only comments.
 fn has_entries(map: &DraftMap) -> bool {
     map.lines.iter().any(|line| matches!(line, DraftLine::Entry { .. }))
 }
 
-/// Returns a value that needs several lines.
+/// Returns a value that needs several lines as a map or a list. Returns `None` for a value that fits one line.
 fn expand_value(value: &Value) -> Option<DraftValue> {
     match value {
         Value::Object(map) if !map.is_empty() => Some(DraftValue::Map(DraftMap {
@@ -239,12 +246,12 @@ fn expand_value(value: &Value) -> Option<DraftValue> {
     }
 }
 
-/// Returns a value on one line.
+/// Renders a value on one line.
 fn flow_text(value: &Value) -> String {
     spell_on_one_line(value, SpellingContext::Block)
 }
 
-/// Returns whether it is one long line that is more readable on several lines.
+/// Returns whether the string is a long line that is more readable on several lines.
 fn is_folded(text: &str) -> bool {
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.len() > WIDEST
@@ -254,7 +261,7 @@ fn is_folded(text: &str) -> bool {
         && !body.contains("  ")
 }
 
-/// Returns whether the string is more readable below its key, and can be written there unchanged.
+/// Returns whether the string is more readable as a block below its key, and can be written there unchanged.
 fn is_block(text: &str) -> bool {
     let odd = |c: char| needs_yaml_escape(c) && !matches!(c, '\n' | '\t');
     let body = text.strip_suffix('\n').unwrap_or(text);

@@ -18,7 +18,7 @@ const AGENT_SECONDS: f64 = 60.0;
 const MOST_SECONDS: f64 = 1e9;
 const MOST_TURNS: u64 = 1_000_000;
 
-/// The requirements of one path through the agents.
+/// Seconds and turns that a path through the agents needs.
 #[derive(Debug, Clone, Copy, Default)]
 struct PathNeed {
     seconds: f64,
@@ -26,6 +26,7 @@ struct PathNeed {
 }
 
 impl PathNeed {
+    /// Adds the requirements of another part of the path, up to the maximum.
     fn sum_with(self, other: Self) -> Self {
         Self {
             seconds: (self.seconds + other.seconds).min(MOST_SECONDS),
@@ -33,6 +34,7 @@ impl PathNeed {
         }
     }
 
+    /// Returns the larger number of seconds and the larger number of turns.
     fn max_with(self, other: Self) -> Self {
         Self {
             seconds: self.seconds.max(other.seconds),
@@ -41,7 +43,7 @@ impl PathNeed {
     }
 }
 
-/// Raises the limits of the run if the longest path through the agents needs more than the defaults.
+/// Adds higher limits of the run to the draft, if the longest path through the agents needs more than the defaults.
 pub(super) fn raise_run_limits(map: &mut DraftMap, old: &YamlNode) {
     let Some(DraftValue::List(agents)) = map.get_mut("agents") else {
         return;
@@ -77,7 +79,7 @@ pub(super) fn raise_run_limits(map: &mut DraftMap, old: &YamlNode) {
     }
 }
 
-/// Returns a comment that is not about an old key.
+/// Creates a comment at this position that does not concern an old key.
 pub(super) fn comment_line(text: &str, at: usize) -> UnconvertedKey {
     let at = Span::new(at, at);
     UnconvertedKey {
@@ -87,14 +89,14 @@ pub(super) fn comment_line(text: &str, at: usize) -> UnconvertedKey {
     }
 }
 
-/// Returns a number of seconds without a fraction.
+/// Converts seconds to an integer if possible.
 fn seconds_to_json(seconds: f64) -> Value {
     format!("{seconds:.0}")
         .parse::<u64>()
         .map_or(json!(seconds), |seconds| json!(seconds))
 }
 
-/// Returns the longest path; feedback dependencies are no part of a path.
+/// Returns the requirements of the longest path. Ignores feedback dependencies.
 fn compute_longest_path(agents: &[(DraftValue, Option<Span>)]) -> PathNeed {
     let agents: Vec<Value> = agents.iter().map(|(shape, _)| draft_to_json(shape)).collect();
     let positions: HashMap<&str, usize> = agents
@@ -131,6 +133,7 @@ fn compute_longest_path(agents: &[(DraftValue, Option<Span>)]) -> PathNeed {
     needs.into_iter().fold(PathNeed::default(), PathNeed::max_with)
 }
 
+/// Returns the seconds and turns that the agent needs at most.
 fn agent_need(agent: &Value) -> PathNeed {
     let turns = agent["conversation"]["max_turns"].as_u64().unwrap_or(1).min(MOST_TURNS);
     let attempts = agent["retry"]["max_attempts"].as_f64().unwrap_or(1.0).max(1.0);
@@ -143,7 +146,7 @@ fn agent_need(agent: &Value) -> PathNeed {
     }
 }
 
-/// Returns the draft as a value.
+/// Converts a draft value to JSON, without comments and positions.
 fn draft_to_json(shape: &DraftValue) -> Value {
     match shape {
         DraftValue::Plain(value) => value.clone(),

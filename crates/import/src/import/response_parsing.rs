@@ -24,7 +24,7 @@ const READS: [&str; 5] = [
 const MOST: usize = 20;
 
 impl ImportTask<'_> {
-    /// Reports the lines of a script that parse a response.
+    /// Reports the lines of the script that parse a `response` as JSON. Examines each script once.
     pub(super) fn note_parsed_responses(&mut self, script: &str, entry: &YamlEntry) {
         if !self.read_scripts.insert(script.to_owned()) {
             return;
@@ -49,7 +49,7 @@ impl ImportTask<'_> {
     }
 }
 
-/// Returns the places at which a script parses a response: in the same line, or over a variable that holds it.
+/// Returns the positions at which the script parses a response: directly, or over a variable that stores the response.
 fn find_parsed_responses(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut holders: Vec<&str> = Vec::new();
@@ -79,7 +79,7 @@ fn find_parsed_responses(text: &str) -> Vec<Span> {
     spans
 }
 
-/// Returns the variable to which a line assigns a response.
+/// Returns the variable to which the line assigns a response. Returns `None` for other lines.
 fn find_response_variable(code: &str) -> Option<&str> {
     let (name, value) = code.split_once('=')?;
     // `.response` alone is also how other libraries name their answers.

@@ -10,20 +10,21 @@ use super::jinja::{self, ConversionError};
 use super::template_names::{ExpressionPosition, NameReplacement, WorkflowNames, is_word, quote_string};
 use ensemble_language::condition::Condition;
 
+/// Reason for an expression that cannot be converted.
 const NO_EQUIVALENT: &str = "a part of the expression has no equivalent in this language";
-/// How often a value of a `set` step is written in the place of its name.
+/// Largest number of times that values of `set` steps are inserted into one expression.
 const MOST_VALUES: usize = 50;
 /// The longest expression.
 const LONGEST: usize = 20_000;
 
-/// A converted expression.
+/// Converted expression, and whether the expression reads other steps.
 pub(super) struct ConvertedExpression {
     pub(super) text: String,
     /// Whether it reads anything besides the output of its own step and the inputs.
     pub(super) reads_others: bool,
 }
 
-/// Converts `when` of a route: a template, or an expression over the keys of the output.
+/// Converts `when` of a route: a template, or an expression over the keys of the output. `source` is the step with the route.
 pub(super) fn convert_condition(
     text: &str,
     names: &WorkflowNames,
@@ -32,11 +33,15 @@ pub(super) fn convert_condition(
     convert_text(text, names, ExpressionPosition::Condition(source))
 }
 
-/// Converts a template of the workflow's output, or the path of a list.
+/// Converts a template of the workflow output, or the path of a list.
 pub(super) fn convert_result(text: &str, names: &WorkflowNames) -> Result<String, ConversionError> {
     convert_text(text, names, ExpressionPosition::Result).map(|converted| converted.text)
 }
 
+/// Converts a text in this position.
+///
+/// # Errors
+/// The reason why the text cannot be converted.
 fn convert_text(
     text: &str,
     names: &WorkflowNames,
@@ -73,11 +78,12 @@ fn convert_text(
     }
 }
 
-/// Returns whether a text is a path of names, as `source` of a `for_each` is.
+/// Returns whether the text is a path of names with at least one dot, such as `source` of a `for_each`.
 fn is_path(text: &str) -> bool {
     !text.is_empty() && text.contains('.') && text.split('.').all(is_word)
 }
 
+/// Converter of one expression.
 struct ExpressionConverter<'a> {
     names: &'a WorkflowNames,
     place: ExpressionPosition<'a>,
@@ -88,13 +94,14 @@ struct ExpressionConverter<'a> {
 }
 
 impl ExpressionConverter<'_> {
+    /// Parses and converts the text of an expression.
     fn convert_source(&self, text: &str) -> Result<String, ConversionError> {
         jinja::tokenize_template(text, true)?;
         let expression = parse_expr(text).map_err(|_| "it is not a valid expression")?;
         self.convert_expression(&expression)
     }
 
-    /// Returns a template as one expression.
+    /// Converts the parts of a template to one expression that concatenates them.
     fn convert_statements(&self, statements: &[Stmt<'_>]) -> Result<String, ConversionError> {
         let mut parts: Vec<(String, bool)> = Vec::new();
         for statement in statements {
@@ -126,7 +133,7 @@ impl ExpressionConverter<'_> {
         }
     }
 
-    /// Returns an operand.
+    /// Converts an operand, with parentheses if the operand is not a simple value.
     fn convert_operand(&self, expression: &Expr<'_>) -> Result<String, ConversionError> {
         let text = self.convert_expression(expression)?;
         let binds = matches!(
@@ -136,6 +143,7 @@ impl ExpressionConverter<'_> {
         Ok(if binds { format!("({text})") } else { text })
     }
 
+    /// Converts a parsed expression.
     fn convert_expression(&self, expression: &Expr<'_>) -> Result<String, ConversionError> {
         if let Some((root, keys)) = split_attribute_chain(expression) {
             return self.convert_path(root, &keys);
@@ -258,12 +266,14 @@ impl ExpressionConverter<'_> {
         }
     }
 
+    /// Converts a list literal.
     fn convert_list(&self, items: &[Expr<'_>]) -> Result<String, ConversionError> {
         let items: Result<Vec<String>, ConversionError> =
             items.iter().map(|item| self.convert_expression(item)).collect();
         Ok(format!("[{}]", items?.join(", ")))
     }
 
+    /// Converts the positional arguments of a call, separated by commas.
     fn convert_arguments(&self, arguments: &[CallArg<'_>]) -> Result<String, ConversionError> {
         let texts: Result<Vec<String>, ConversionError> = arguments
             .iter()
@@ -275,6 +285,7 @@ impl ExpressionConverter<'_> {
         Ok(texts?.join(", "))
     }
 
+    /// Converts a filter to a function with the same result.
     fn convert_filter(
         &self,
         name: &str,
@@ -310,6 +321,7 @@ impl ExpressionConverter<'_> {
         Ok(format!("{function}({inner}{comma}{more})"))
     }
 
+    /// Converts a name with keys to the corresponding name of this language. Records whether the path reads other steps.
     fn convert_path(&self, root: &str, keys: &[&str]) -> Result<String, ConversionError> {
         let (mut text, used, soft) = match self.names.find_replacement(root, keys, self.place) {
             NameReplacement::Path { text, used, soft } => {
@@ -357,7 +369,7 @@ impl ExpressionConverter<'_> {
     }
 }
 
-/// Returns a value followed by keys.
+/// Appends member accesses to the text. If `soft`, a missing value is no error.
 fn append_keys(mut text: String, keys: &[&str], soft: bool) -> String {
     for key in keys {
         let mark = if soft { "?" } else { "" };
@@ -371,7 +383,7 @@ fn append_keys(mut text: String, keys: &[&str], soft: bool) -> String {
     text
 }
 
-/// Returns a name with the keys behind it.
+/// Splits member accesses into the name and the keys. Returns `None` for another expression.
 fn split_attribute_chain<'e>(expression: &'e Expr<'_>) -> Option<(&'e str, Vec<&'e str>)> {
     let mut keys = Vec::new();
     let mut at = expression;
@@ -397,6 +409,7 @@ fn split_attribute_chain<'e>(expression: &'e Expr<'_>) -> Option<(&'e str, Vec<&
     }
 }
 
+/// Converts a constant value to a literal.
 fn convert_literal(value: &minijinja::Value) -> Result<String, ConversionError> {
     if value.is_none() {
         return Ok("None".to_owned());

@@ -5,7 +5,7 @@ use minijinja::syntax::SyntaxConfig;
 
 use super::template_names::{ExpressionPosition, NameReplacement, WorkflowNames};
 
-/// The most tokens of one tag and of one template; the parser of the template library goes as deep as a text does.
+/// Largest number of tokens in one tag. The parser of templates recurses as deep as a text is nested.
 const TAG_TOKENS: usize = 120;
 const ALL_TOKENS: usize = 20_000;
 /// The most `elif` of one template.
@@ -32,13 +32,16 @@ const WORDS: [&str; 14] = [
     "loop",
 ];
 
-/// Why a text cannot be converted.
+/// Reason why a text cannot be converted.
 pub(super) type ConversionError = &'static str;
 
-/// A part of a template.
+/// Token of a template with its byte range.
 type TemplateToken<'a> = (Token<'a>, usize, usize);
 
-/// Returns the tokens of a template, or of an expression; refuses texts that are too deep to be parsed.
+/// Splits a template or an expression into tokens.
+///
+/// # Errors
+/// The text is invalid, or too large to be parsed.
 pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<TemplateToken<'_>>, ConversionError> {
     let mut pieces = Vec::new();
     let (mut in_tag, mut elifs) = (0, 0);
@@ -65,11 +68,12 @@ fn to_byte_index(offset: u32) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// Returns a template in which the names are those of this language.
+/// Replaces the names in a template by names of this language. `local` is an additional local name.
 pub(super) fn convert_names(text: &str, names: &WorkflowNames, local: Option<&str>) -> Result<String, ConversionError> {
     convert_names_in(text, names, local, false, DEPTH)
 }
 
+/// Replaces the names in a template or an expression. `depth` limits the nested values of `set` steps.
 fn convert_names_in(
     text: &str,
     names: &WorkflowNames,
@@ -142,7 +146,7 @@ fn convert_names_in(
     Ok(out)
 }
 
-/// Returns the names that `for` and `set` give to values.
+/// Returns the names that `for`, `set`, `with` and `macro` define in the template.
 fn list_local_names<'a>(pieces: &[TemplateToken<'a>]) -> Vec<&'a str> {
     let mut locals = vec!["loop"];
     for (at, (token, ..)) in pieces.iter().enumerate() {
@@ -163,18 +167,19 @@ fn list_local_names<'a>(pieces: &[TemplateToken<'a>]) -> Vec<&'a str> {
     locals
 }
 
-/// `.NAME()`.
+/// Returns whether the token is the name in `.NAME()`.
 fn is_empty_call(pieces: &[TemplateToken<'_>], at: usize) -> bool {
     matches!(token_before(pieces, at, 1), Some(Token::Dot))
         && matches!(pieces.get(at + 1), Some((Token::ParenOpen, ..)))
         && matches!(pieces.get(at + 2), Some((Token::ParenClose, ..)))
 }
 
+/// Returns the token `back` positions before this index.
 fn token_before<'p, 'a>(pieces: &'p [TemplateToken<'a>], at: usize, back: usize) -> Option<&'p Token<'a>> {
     at.checked_sub(back).map(|at| &pieces[at].0)
 }
 
-/// Returns whether a word is the name of a value, and not a keyword, a key, a test, a filter or a tag.
+/// Returns whether the word is a variable, and not a keyword, member, test, filter, argument name or tag.
 fn is_name(pieces: &[TemplateToken<'_>], at: usize, word: &str) -> bool {
     if WORDS.contains(&word) {
         return false;
@@ -191,7 +196,7 @@ fn is_name(pieces: &[TemplateToken<'_>], at: usize, word: &str) -> bool {
     !is_test && !keyword && !matches!(after, Some(Token::ParenOpen))
 }
 
-/// Returns the keys behind a name, each with the index and the end of its last token.
+/// Returns the keys after a name, and for each key the index and the end of its last token.
 fn read_key_chain<'a>(pieces: &[TemplateToken<'a>], at: usize) -> (Vec<&'a str>, Vec<(usize, usize)>) {
     let mut keys = Vec::new();
     let mut ends = Vec::new();
@@ -215,8 +220,7 @@ fn read_key_chain<'a>(pieces: &[TemplateToken<'a>], at: usize) -> (Vec<&'a str>,
     }
 }
 
-/// Returns a template without blocks as one expression of Conductor: the value of its only expression, or the parts as
-/// one text.
+/// Converts a template without blocks to one expression of Conductor: its only expression, or the concatenated parts.
 pub(super) fn template_to_expression(text: &str) -> Option<String> {
     let text = text.trim();
     let mut parts = Vec::new();

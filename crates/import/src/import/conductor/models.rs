@@ -12,7 +12,7 @@ use ensemble_language::source::Span;
 /// The profile of agents that name no model.
 const DEFAULT: &str = "default";
 
-/// The model settings that the agents of a workflow share.
+/// Model profiles, tools and settings that the agents of a workflow share.
 pub(super) struct WorkflowModels<'a> {
     runtime: Option<&'a YamlNode>,
     pricing: Option<&'a YamlNode>,
@@ -24,6 +24,7 @@ pub(super) struct WorkflowModels<'a> {
 }
 
 impl<'a> WorkflowModels<'a> {
+    /// Creates the settings of the workflow, without profiles and tools yet.
     pub(super) fn for_workflow(workflow: Option<&'a YamlNode>) -> Self {
         Self {
             runtime: workflow.and_then(|workflow| workflow.get("runtime")),
@@ -36,6 +37,7 @@ impl<'a> WorkflowModels<'a> {
         }
     }
 
+    /// Returns the collected profiles and removes them.
     pub(super) fn take_profiles(&mut self) -> DraftMap {
         let mut all = DraftMap::default();
         for (name, _, value) in std::mem::take(&mut self.profiles) {
@@ -44,16 +46,18 @@ impl<'a> WorkflowModels<'a> {
         all
     }
 
+    /// Returns the collected tools and removes them.
     pub(super) fn take_tools(&mut self) -> DraftMap {
         std::mem::take(&mut self.tools)
     }
 
+    /// Returns the setting of `runtime` if it is not null.
     fn runtime_setting(&self, key: &str) -> Option<&'a YamlNode> {
         let node = self.runtime?.get(key)?;
         (value_of(node) != Value::Null).then_some(node)
     }
 
-    /// Returns the provider of the workflow: its name, and its settings if it has some.
+    /// Returns the provider of the workflow, `copilot` by default, and its settings if there are any.
     fn default_provider(&self) -> (String, Option<&'a YamlNode>) {
         match self.runtime_setting("provider") {
             Some(node) if node.get("name").is_some() => {
@@ -65,14 +69,14 @@ impl<'a> WorkflowModels<'a> {
         }
     }
 
-    /// Returns how many requests an agent can make while it calls tools.
+    /// Returns the setting for the number of requests of an agent that calls tools.
     pub(super) fn max_iterations(&self) -> Option<Value> {
         self.runtime_setting("max_agent_iterations").map(value_of)
     }
 }
 
 impl<'a> ImportTask<'a> {
-    /// Returns the profile of an agent.
+    /// Returns the name of the profile for the agent. Adds a profile if none has the same provider, model and effort.
     pub(super) fn find_or_add_conductor_profile(
         &mut self,
         agent: &'a YamlNode,
@@ -126,6 +130,7 @@ impl<'a> ImportTask<'a> {
         name
     }
 
+    /// Builds a profile from provider, model, effort, settings and prices. Reports an unknown provider.
     fn build_profile(
         &mut self,
         provider: &str,
@@ -187,6 +192,7 @@ impl<'a> ImportTask<'a> {
         Value::Object(profile)
     }
 
+    /// Converts one setting of a provider. Reports a setting without an equivalent.
     fn convert_provider_setting(&mut self, profile: &mut JsonMap<String, Value>, entry: &'a YamlEntry) {
         let text = scalar_text(&entry.value);
         match &*entry.key {
@@ -219,7 +225,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// MCP servers become tools.
+    /// Converts MCP servers to tools.
     pub(super) fn convert_servers(&mut self, node: &'a YamlNode, models: &mut WorkflowModels<'a>) {
         for entry in map_entries(node) {
             let server: &YamlNode = &entry.value;
@@ -261,7 +267,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// Returns the tools of an agent: all servers, unless it names some.
+    /// Returns the tools of an agent: the named tools, or all servers. Reports unknown servers.
     pub(super) fn convert_agent_tools(&mut self, agent: &'a YamlNode, models: &WorkflowModels<'a>) -> Option<Value> {
         let all = models.servers.iter().flat_map(|(_, new)| new);
         let Some(list) = agent.get("tools").and_then(YamlNode::items) else {
@@ -289,11 +295,12 @@ impl<'a> ImportTask<'a> {
     }
 }
 
+/// Returns whether the model is missing or computed by a template, so that the agent uses the default profile.
 fn needs_default_profile(model: &str) -> bool {
     model.is_empty() || model.contains("{{")
 }
 
-/// Returns a map of strings, in which `${NAME}` reads the environment.
+/// Converts a map of strings. `${NAME}` becomes a reference to an environment variable.
 pub(super) fn convert_environment(map: &YamlNode) -> Value {
     let pairs = map_entries(map).iter().map(|entry| {
         let text = match &entry.value.content {
@@ -306,7 +313,7 @@ pub(super) fn convert_environment(map: &YamlNode) -> Value {
     Value::Object(pairs.collect())
 }
 
-/// Returns the name in `${NAME}` or `${NAME:-default}`.
+/// Returns the name in `${NAME}` or `${NAME:-default}`. Returns `None` for other texts.
 fn parse_variable_name(text: &str) -> Option<String> {
     let inner = text.trim().strip_prefix("${")?.strip_suffix('}')?;
     let name = inner.split(':').next().unwrap_or(inner);
@@ -314,7 +321,7 @@ fn parse_variable_name(text: &str) -> Option<String> {
     is_name.then(|| name.to_owned())
 }
 
-/// Returns the provider that offers a model with this name.
+/// Returns the likely provider of the model, by the name of the model.
 fn guess_model_provider(model: &str) -> &'static str {
     let last = model.rsplit('/').next().unwrap_or(model);
     let makers = [
