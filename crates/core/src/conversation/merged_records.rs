@@ -135,7 +135,7 @@ struct RecordedMessage {
     is_last: bool,
 }
 
-/// One of the two runs of a merge, with the state of the records that are merged so far.
+/// Run of a merge, with the state of its records that are merged so far.
 struct MergedSide<'r> {
     start: &'r RunStarted,
     records: &'r [Record],

@@ -14,7 +14,7 @@ pub enum MergeOrder {
     SideBySide,
 }
 
-/// One of the two threads of a merge.
+/// Side of a merge: the first or the second thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergeSide {
     /// The first thread.
