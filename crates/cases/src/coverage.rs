@@ -130,7 +130,7 @@ impl ReachedParts {
         answers.filter(never).copied().collect()
     }
 
-    /// Returns whether it is reached.
+    /// Returns whether a conversation has reached the goal.
     pub fn has_reached(&self, goal: ExplorationGoal) -> bool {
         match goal {
             ExplorationGoal::Execution(id) => self.agents.contains_key(&id),

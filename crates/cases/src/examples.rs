@@ -5,7 +5,7 @@
 use ensemble_language::condition::RequiredValue;
 use serde_json::{Map, Value, json};
 
-/// The deepest level of a schema for which a value is made.
+/// Largest depth of a schema for which an example is created.
 const DEEPEST: usize = 8;
 
 /// Creates a value that the schema probably allows.

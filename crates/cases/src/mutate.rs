@@ -17,9 +17,9 @@ use ensemble_language::source::{Route, RouteLocation, RouteStep};
 use crate::drive::CaseDriver;
 use crate::suite::CheckedSuite;
 
-/// The number of pairs of states that are walked through to show that a change makes no difference.
+/// Largest number of pairs of states that are compared to show that a mutant is equivalent.
 const MAX_STATES: u64 = 2_000;
-/// How much longer a conversation may take whose time limit is changed.
+/// Factor for the time limit of a mutant that lets a conversation take longer.
 const LONGER: u32 = 1000;
 
 /// Ensemble with one small change.

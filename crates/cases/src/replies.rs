@@ -135,6 +135,7 @@ pub(crate) fn list_reply_calls(stubs: &AgentStubs) -> impl Iterator<Item = &Stub
     replies.flat_map(reply_calls)
 }
 
+/// Returns the tool calls of the reply. Returns no calls for a text or an error.
 fn reply_calls(reply: &StubReply) -> &[StubToolCall] {
     match reply {
         StubReply::Calls { calls, .. } => calls,

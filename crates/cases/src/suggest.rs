@@ -28,7 +28,7 @@ use crate::examples::{example_for_schema, fulfill_demand};
 use crate::judge::agents_by_turn;
 use crate::suite::CheckedSuite;
 
-/// The number of states in which examples are looked for.
+/// Largest number of explored states in the search for examples.
 const MAX_STATES: u64 = 20_000;
 
 /// Case for a part that no other case reaches.
@@ -156,6 +156,7 @@ enum DemandPreference {
 }
 
 impl DemandPreference {
+    /// Both preferences, in the order in which they are tried.
     const BOTH: [Self; 2] = [Self::First, Self::Last];
 }
 

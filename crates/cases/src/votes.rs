@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::judge::{CaseConversation, ExpectationJudge, UnmetExpectation};
 
-/// The ensemble of a judge; its profile is filled in.
+/// Text of the ensemble of a judge. The name of the profile is inserted.
 const JUDGE: &str = r#"name: judge
 agents:
   - name: judge

@@ -38,7 +38,7 @@ pub trait RunLog: Send {
     fn sync(&mut self, point: SyncPoint) -> LogFuture<'_>;
 }
 
-/// A future of a log operation. Most operations have ended when the future is created, which then needs no allocation.
+/// Future of a log operation. Most operations have ended when the future is created, so they need no allocation.
 pub enum LogFuture<'a> {
     /// The operation has ended. `None`: the result was taken.
     Ready(Option<Result<(), CommitError>>),
@@ -69,7 +69,7 @@ impl Future for LogFuture<'_> {
     }
 }
 
-/// The point of a run at which the log is asked to sync.
+/// Point of a run at which the log must sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncPoint {
     /// Before executions start, and after executions have ended.
@@ -78,7 +78,7 @@ pub enum SyncPoint {
     Turn,
 }
 
-/// The reason why an event was not committed.
+/// Reason why an event was not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// The log cannot be written.
@@ -110,7 +110,7 @@ pub enum CommitError {
     Diverged(Box<ReplayDivergence>),
 }
 
-/// The reason why a log cannot be read.
+/// Reason why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The store reported an error.
@@ -158,7 +158,7 @@ pub struct ReplayDivergence {
     pub decided: ReplayDecision,
 }
 
-/// A decision that a replay compares.
+/// Decision that a replay compares with the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayDecision {
     /// These agents run.

@@ -26,7 +26,7 @@ pub trait Operator: Send + Sync {
     fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer>;
 }
 
-/// A question that an input agent asks.
+/// Question of an input agent, with its run, default and time limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QuestionRequest {
     /// The id of the run, which may be inside another run.
@@ -60,7 +60,7 @@ impl QuestionRequest {
     }
 }
 
-/// The result of a question to an operator.
+/// Result of a question to an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperatorAnswer {
     /// The answer.
@@ -86,7 +86,7 @@ impl OperatorAnswer {
     }
 }
 
-/// A request for permission to call a tool.
+/// Request for permission to call a tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PermissionRequest {
     /// The id of the run, which may be inside another run.
@@ -102,7 +102,7 @@ pub struct PermissionRequest {
     pub arguments: JsonMap,
 }
 
-/// An open question or permission request.
+/// Open question or permission request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OperatorRequest {
     /// A question.
@@ -120,7 +120,7 @@ impl OperatorRequest {
         }
     }
 
-    /// Returns the id of the run that asks, which can be a nested run.
+    /// Returns the id of the run of the request, which can be a nested run.
     pub fn run_id(&self) -> &RunId {
         match self {
             Self::Question(question) => &question.run,

@@ -18,7 +18,7 @@ use ensemble_language::data::{JsonMap, RESPONSE_KEY, parse_whole_object, strip_b
 
 pub use missing_object::{SurroundedObject, describe_missing_object, find_surrounded_object, unread_keys_warning};
 
-/// The key that asks for executions of other agents.
+/// Key of an output that requests executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
 
 /// Parses a reply of a model that was not asked for JSON. The text is added as `response`.
@@ -39,7 +39,7 @@ fn add_response_key(object: Option<JsonMap>, text: &str) -> JsonMap {
     output
 }
 
-/// Returns whether the reply has requests for other agents in an object inside other text, where they are not taken.
+/// Returns whether the reply contains agent requests in an object inside other text. Such requests are ignored.
 pub fn quotes_requests(text: &str) -> bool {
     parse_object_or_block(text).is_none()
         && find_only_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
@@ -113,7 +113,7 @@ fn find_lone_block(text: &str) -> Option<String> {
     None
 }
 
-/// Returns the contents of the fenced blocks marked as JSON or not marked at all, as Markdown fences them.
+/// Returns the contents of the fenced blocks that are marked as JSON or not marked.
 fn list_fenced_blocks(text: &str) -> Vec<String> {
     scan_fences(text).blocks.into_iter().map(|block| block.text).collect()
 }

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 const LONGEST_STATE: usize = 512;
 
 tokio::task_local! {
+    /// Span of the current task.
     static CURRENT: SpanContext;
 }
 

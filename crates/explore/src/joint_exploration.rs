@@ -62,7 +62,7 @@ struct PartsOutcome {
     exhausted: Vec<ExhaustedAgent>,
 }
 
-/// The highest number of outcomes that are put together: the exhausted agents of parts multiply them.
+/// Largest number of combined outcomes. The exhausted agents of the parts multiply the outcomes.
 const MOST_OUTCOMES: usize = 1000;
 
 /// Largest number of outcomes that differ only in the exhausted agents, if there are too many outcomes.
@@ -89,6 +89,7 @@ impl OutcomeSeverity {
         }
     }
 
+    /// Returns the completion reason with this severity.
     fn to_reason(self) -> CompletionReason {
         match self {
             Self::Completed => CompletionReason::Completed,
@@ -305,8 +306,8 @@ impl WholeEnsemble<'_> {
     }
 }
 
-/// Removes outcomes if there are too many. For each outcome that is left out, there is one that differs only in the exhausted
-/// agents. Returns whether outcomes were removed.
+/// Removes outcomes if there are too many. For each removed outcome, one stays that differs only in the exhausted agents.
+/// Returns whether outcomes were removed.
 fn limit_outcomes(outcomes: &mut BTreeMap<PartsOutcome, Soonest<'_>>) -> bool {
     let is_cut = outcomes.len() > MOST_OUTCOMES;
     if is_cut {

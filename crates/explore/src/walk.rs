@@ -100,6 +100,7 @@ impl EndClass {
         )
     }
 
+    /// Returns the outcome of the ends in this class.
     pub(super) fn reason(&self) -> CompletionReason {
         self.reason.0
     }

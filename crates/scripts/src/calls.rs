@@ -9,7 +9,7 @@ use super::engine;
 use ensemble_language::check::{ScriptCallMismatch, ScriptName, UnknownFunction};
 use ensemble_language::diagnostic::find_similar_word;
 
-/// The functions that the language itself has.
+/// Functions of the Rhai language itself.
 const OF_THE_LANGUAGE: [&str; 10] = [
     "Fn",
     "call",
@@ -22,7 +22,7 @@ const OF_THE_LANGUAGE: [&str; 10] = [
     "is_def_fn",
     "eval",
 ];
-/// The highest number of functions that are reported.
+/// Largest number of reported functions.
 const MOST: usize = 20;
 
 /// Functions of the engine with their numbers of parameters. Functions of the language itself have no numbers.

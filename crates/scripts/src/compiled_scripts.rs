@@ -8,6 +8,7 @@ use super::{Script, ScriptError};
 /// Compiled scripts in use, by their text.
 type Known = HashMap<Box<str>, Weak<Script>>;
 
+/// Compiled scripts of this process.
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 /// Returns the compiled script of this text. Compiles and stores the script if it is not in use.

@@ -16,23 +16,23 @@ use rhai::{
 
 use super::{context_view, convert, to_json};
 
-/// Steps of the engine in one run.
+/// Largest number of engine steps in one run.
 pub(super) const OPERATION_LIMIT: u64 = 50_000_000;
-/// Calls within calls.
+/// Largest number of nested calls.
 pub(super) const CALL_LIMIT: usize = 64;
-/// Variables alive at once in one function.
+/// Largest number of variables alive at once in one function.
 pub(super) const VARIABLE_LIMIT: usize = 1000;
 /// Largest memory of one run in bytes, which the engine checks at each step.
 pub(super) const MEMORY_LIMIT: usize = 64 << 20;
-/// The memory of one run that a single step cannot exceed.
+/// Largest memory of one run in bytes that even a single step cannot exceed.
 pub(super) const MOST_MEMORY: usize = 128 << 20;
-/// The bytes of all texts of one value.
+/// Largest number of bytes of all texts in one value.
 const STRING_LIMIT: usize = 64 << 20;
-/// The items of one array or map, nested ones included.
+/// Largest number of items of an array or map, including nested items.
 const ITEM_LIMIT: usize = 1_000_000;
-/// Expressions within expressions.
+/// Largest depth of nested expressions.
 const DEPTH_LIMIT: usize = 64;
-/// The number of steps between two calls of `stop`.
+/// Number of engine steps between two calls of `stop`.
 const STOP_STEPS: u64 = 512;
 
 /// Modules that all engines share. Later modules have precedence.

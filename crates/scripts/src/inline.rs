@@ -21,23 +21,22 @@ use serde_json::Value;
 use super::budget::ReadBudget;
 use super::{ScriptFailure, ScriptVariable, VariableName, Words, build_scope, engine, evaluate_script};
 
-/// Steps of the engine: about a tenth of a millisecond.
+/// Largest number of engine steps, which take about a tenth of a millisecond.
 const OPERATION_LIMIT: u64 = 1_000;
-/// Calls within calls.
+/// Largest number of nested calls.
 const CALL_LIMIT: usize = 4;
-/// The bytes of all texts of one value.
+/// Largest number of bytes of all texts in one value.
 const STRING_LIMIT: usize = 64 << 10;
-/// The items of one array or map, nested ones included.
+/// Largest number of items of an array or map, including nested items.
 const ITEM_LIMIT: usize = 1_000;
-/// Statements and expressions within each other, as they stand in the text.
+/// Largest depth of nested statements and expressions in the text.
 const DEPTH_LIMIT: usize = 16;
 
-/// With `Fn` a script creates functions from names, so the functions that it calls are not known.
+/// Word with which a script creates functions from names. The called functions of such a script are unknown.
 const MAKES_FUNCTIONS: &str = "Fn";
 
-/// The functions that a script with its own functions or closures may call inline: functions without callbacks, and
-/// functions that return the errors of their callbacks. Others (`sort`, `order`, `dedup`) ignore errors, including
-/// limits.
+/// Functions that a script with functions or closures can call inline: functions without callbacks, and functions that return the errors of
+/// their callbacks. Other functions (`sort`, `order`, `dedup`) ignore errors, including limits.
 const PASS_ON_ERRORS: [&str; 44] = [
     "abs",
     "all",

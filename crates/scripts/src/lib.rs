@@ -228,10 +228,12 @@ impl Drop for StopOnDrop {
     }
 }
 
+/// Creates the error of a crashed script engine.
 fn broken_error() -> ScriptError {
     ScriptError::at_position("the script engine crashed".into(), Position::NONE)
 }
 
+/// Creates the failure of a script whose engine crashed.
 fn broken_failure() -> ScriptFailure {
     ScriptFailure::Reported(broken_error())
 }
@@ -289,6 +291,7 @@ fn to_failure(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
     }
 }
 
+/// Creates the failure of a script that needs too much memory.
 fn too_much_memory(position: Position) -> ScriptFailure {
     let limit_mib = engine::MEMORY_LIMIT >> 20;
     limit_failure(format!("more than {limit_mib} MiB of memory"), position)

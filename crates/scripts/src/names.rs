@@ -10,9 +10,9 @@ use rhai::{AST, ASTFlags, ASTNode, BinaryExpr, Expr, FnCallExpr, Position, Stmt}
 use super::calls::{self, FunctionCall, to_script_name};
 use ensemble_language::check::{ReadScriptKey, ScriptText};
 
-/// The variables whose keys are listed.
+/// Variables whose keys are collected.
 const KEYED: [&str; 4] = ["dependencies", "context", "inputs", "parameters"];
-/// The beginning of the names that the engine gives to closures.
+/// Prefix of the names that the engine gives to closures.
 const CLOSURE: &str = "anon$";
 
 /// Collects the names, keys, calls and requests in the text of the script.

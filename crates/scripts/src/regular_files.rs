@@ -10,7 +10,7 @@ use std::path::Path;
 
 use ensemble_language::data::strip_byte_order_mark;
 
-/// The largest script that is run, in bytes: 16 MiB, as the largest ensemble.
+/// Largest script that is run: 16 MiB, as for ensembles.
 pub const LARGEST_SCRIPT: u64 = 16 << 20;
 
 /// Opens a regular file. Does not wait for a pipe or a device.
@@ -51,7 +51,7 @@ pub fn require_regular(file: &File) -> io::Result<()> {
     }
 }
 
-/// Returns the name of the file type with its article. Returns `None` for a regular file.
+/// Returns the name of the file type with an article. Returns `None` for a regular file.
 pub fn describe_other_type(file_type: FileType) -> Option<&'static str> {
     if file_type.is_file() {
         return None;

@@ -14,16 +14,16 @@ use ensemble_language::template::{
     MissingKeyCollector, Template, TemplateError, TemplateScope, render_task, render_with_check,
 };
 
-/// The memory of one rendering, in bytes, where it is asked.
+/// Largest memory of one rendering in bytes, which the renderer checks regularly.
 const MEMORY_LIMIT: usize = 64 << 20;
-/// The memory of one rendering that a single operation cannot exceed.
+/// Largest memory of one rendering in bytes that even a single operation cannot exceed.
 const MOST_MEMORY: usize = 128 << 20;
 
 /// Error message of a rendering that exceeds the memory limit.
 const TOO_MUCH: &str = "the template needs more than 64 MiB of memory";
 
 thread_local! {
-    /// Set when nobody waits any more for what this thread renders.
+    /// Flag that is set when no caller waits for the rendering on this thread any more.
     static STOPPED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 

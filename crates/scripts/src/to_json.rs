@@ -5,7 +5,7 @@ use serde_json::{Number, Value};
 
 use super::context_view::ScriptContextView;
 
-/// The maximum nesting depth of a result. Deeper values could be written but not read again.
+/// Largest nesting depth of a result. Deeper values could be written, but not read again.
 const DEPTH: usize = 100;
 
 /// Converts a value of Rhai to JSON.

@@ -22,26 +22,26 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Stack of one thread, in bytes; memory is taken only as far as it is used.
+/// Stack of one worker thread in bytes. The system allocates only the used memory.
 const STACK: usize = 512 << 20;
-/// The stack of the monitor thread.
+/// Stack of the monitor thread in bytes.
 const SMALL_STACK: usize = 128 << 10;
-/// The number of threads that are started without the monitor.
+/// Number of threads that start without the monitor.
 const AT_ONCE: usize = 4;
-/// The maximum number of threads.
+/// Largest number of threads.
 const MOST: usize = 512;
-/// The maximum number of threads that are lost because of memory.
+/// Largest number of threads that are lost because of memory.
 const LOST: usize = 16;
 /// Time after which a thread without work ends.
 const KEEP: Duration = Duration::from_secs(10);
-/// The interval of the checks of the monitor.
+/// Interval between two checks of the monitor.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Function that a worker thread runs.
 type Job = Box<dyn FnOnce() + Send>;
 
 thread_local! {
-    /// Whether the runtime of this thread has a virtual time, which goes on whenever only timers are left to wait for.
+    /// Flag for a runtime with virtual time on this thread, which advances as soon as only timers are left.
     static TIME_IS_VIRTUAL: Cell<bool> = const { Cell::new(false) };
 }
 

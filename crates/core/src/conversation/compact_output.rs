@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// The largest number of values of an output that is stored as a value. Outputs with more values are stored as text.
+/// Largest number of values of an output that is stored as a value. Outputs with more values are stored as text.
 /// In memory each value takes 72 bytes, and a list takes more, so a list of numbers takes many times the memory of its text.
 const MOST_VALUES: usize = 2_000;
 

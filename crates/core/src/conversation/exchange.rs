@@ -192,7 +192,7 @@ impl RecordedExchanges {
         self.0.get_mut(&(None, Vec::new()))?.stopped_request.take()
     }
 
-    /// Returns the usage that no earlier call returned, and moves it to the usage of lost attempts. Returns `None` if there is none.
+    /// Returns the usage since the last call, and adds this usage to the usage of lost attempts. Returns `None` without usage.
     pub fn take_usage(&mut self) -> Option<ModelUsage> {
         let used = self.usage();
         for exchange in self.0.values_mut() {
@@ -201,7 +201,8 @@ impl RecordedExchanges {
         used
     }
 
-    /// Returns the recorded usage that has not been taken. Usage inside tool calls is marked as tool usage. Returns `None` if there is none.
+    /// Returns the recorded usage since the last call of the taking function. Usage inside tool calls counts as tool usage.
+    /// Returns `None` without usage.
     pub fn usage(&self) -> Option<ModelUsage> {
         let used = self.0.iter().map(|((_, inside), exchange)| match inside.is_empty() {
             true => exchange.usage,

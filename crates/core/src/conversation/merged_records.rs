@@ -264,7 +264,7 @@ impl<'r> MergedSide<'r> {
         }
     }
 
-    /// Returns the records of the message at this index, each with its form in the merge; `None` for a record that the merge omits.
+    /// Returns the records of the message at this index, each with its form in the merge. The form is `None` if the merge omits the record.
     fn list_merged_records(&self, message: usize) -> Vec<(&'r Record, Option<Record>)> {
         let message = &self.messages[message];
         let convert = |(at, record): (usize, &'r Record)| {

@@ -64,7 +64,7 @@ enum TurnWakeReason {
     TurnTimeout,
 }
 
-/// The executions of a turn that are in progress. Dropping the value stops them.
+/// Running executions of a turn. Dropping the value stops them.
 struct RunningTurn {
     futures: FuturesUnordered<BoxFuture<'static, TurnStep>>,
     /// The attempts that have started in this turn; the latest one of an agent is behind its earlier ones.
@@ -230,7 +230,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Signals the end of the turn's time, and handles the executions with parts, which end with the parts that they have.
+    /// Signals the end of the turn's time. Handles the executions with parts, which end with the parts that have ended.
     async fn end_parts(
         &mut self,
         plan: &Plan,

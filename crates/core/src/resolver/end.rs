@@ -220,6 +220,7 @@ pub(super) fn condition_failed_event(
 
 /// Shortens the text of a condition for a sentence. The diagnostic shows the position in the file.
 fn shorten_condition(text: &str) -> Cow<'_, str> {
+    /// Largest number of characters of a condition in a sentence.
     const MOST: usize = 160;
     match text.char_indices().nth(MOST) {
         Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),

@@ -15,7 +15,7 @@ const SECRET_WORDS: [&str; 9] = [
     "cookie",
 ];
 
-/// Short words that name a secret if they are a whole word of the name of a part: `Pwd=…`, `DB_PASS=…`, `sig=…`.
+/// Short words that mark a secret if they are a whole word of the name of a part: `Pwd=…`, `DB_PASS=…`, `sig=…`.
 const SHORT_WORDS: [&str; 6] = ["pwd", "pass", "pw", "pin", "sig", "signature"];
 
 /// Names of authentication schemes before a secret in a header.
@@ -30,7 +30,7 @@ const SCHEMES: [&str; 8] = [
     "key",
 ];
 
-/// The maximum number of words of an ordinary text that is no address. More words can be a passphrase.
+/// Largest number of words of an ordinary text that is not an address. More words can be a passphrase.
 const MOST_WORDS: usize = 3;
 
 /// The maximum number of letters of an ordinary word.

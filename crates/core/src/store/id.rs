@@ -27,10 +27,10 @@ const CHARACTERS: &[u8; 31] = b"abcdefghjkmnpqrstuvwxyz23456789";
 /// The number of characters before the time.
 const DISTINCT: usize = 4;
 
-/// The text between the id of a run and the name of a run inside it.
+/// Separator between the id of a run and the name of a nested run.
 const INNER: &str = "/sub/";
 
-/// The longest name of a run, in bytes: that of a file.
+/// Largest length of a run name in bytes, which is the limit of file names.
 const LONGEST_NAME: usize = 255;
 
 /// Largest number of nested runs in an id. Ensembles are nested less deeply.
@@ -50,7 +50,7 @@ pub fn is_run_name(name: &str) -> bool {
 }
 
 impl RunId {
-    /// The number of ids that [`from_time`](Self::from_time) can make for one time.
+    /// Number of ids that can be created for one time.
     pub const PER_TIME: u32 = (LETTERS.len() * CHARACTERS.len().pow(DISTINCT as u32 - 1)) as u32;
 
     /// Creates an id from a text of this program. An invalid text, such as a path, becomes an id that no run has.

@@ -4,14 +4,13 @@ use serde_json::Value;
 
 use super::{Role, Thread, ThreadIteration, ToolEnd};
 
-/// The metadata key of an iteration whose reply was sent back to the model: the errors of the reply.
+/// Metadata key for the errors of a reply that was sent back to the model.
 pub const REJECTED: &str = "rejected";
 
-/// The metadata key of an iteration whose user message is not the one that is remembered: the message to be remembered.
+/// Metadata key for the user message that is remembered instead of the message that was sent.
 pub const TASK: &str = "task";
 
-/// The metadata key of an iteration whose request did not contain all messages of earlier executions: the ranges of those
-/// that were left out, as pairs of the first and the place after the last.
+/// Metadata key for the messages of earlier executions that a request left out, as pairs of the first index and the index after the last.
 pub const LEFT_OUT: &str = "left_out";
 
 /// Error of a tool call that was running when its execution was interrupted.

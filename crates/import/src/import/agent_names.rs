@@ -6,7 +6,7 @@ use super::values::scalar_text;
 use ensemble_language::loader::document::{YamlDocument, YamlNode};
 use ensemble_language::names::is_name_char;
 
-/// The rule for names.
+/// Help text with the rule for names.
 pub(super) const HELP: &str =
     "a name starts with a letter or a digit, and contains only letters, digits, `_`, `.` and `-`";
 

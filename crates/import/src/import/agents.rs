@@ -34,7 +34,7 @@ const CHOOSING_KEYS: [&str; 7] = [
     "input",
 ];
 
-/// The script of llm-orc that asks a person.
+/// Script of llm-orc that asks a person.
 const ASKS: &str = "get_user_input.py";
 
 impl ImportedAgentKind {

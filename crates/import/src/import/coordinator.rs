@@ -8,6 +8,7 @@ use super::{ImportTask, find_key_span, has_text, key_advice, map_entries, templa
 use ensemble_language::loader::document::YamlNode;
 use ensemble_language::source::Span;
 
+/// Keys of a coordinator in ensembles of llm-orc.
 const KEYS: [&str; 2] = ["coordinator", "synthesis"];
 
 impl<'a> ImportTask<'a> {

@@ -8,14 +8,15 @@ use super::draft::{DraftLine, DraftMap, DraftValue, UnconvertedKey};
 use ensemble_language::loader::document::YamlNode;
 use ensemble_language::source::Span;
 
-/// The default of `timeout_seconds` of a run.
+/// Default of `timeout_seconds` of a run.
 const RUN_SECONDS: f64 = 300.0;
-/// The default of `max_total_turns`.
+/// Default of `max_total_turns`.
 const RUN_TURNS: u64 = 20;
-/// How long an agent of llm-orc may take if it has no time limit of its own.
+/// Time in seconds that an agent of llm-orc can take without its own time limit.
 const AGENT_SECONDS: f64 = 60.0;
-/// The largest limit that is written.
+/// Largest time limit that the import writes, in seconds.
 const MOST_SECONDS: f64 = 1e9;
+/// Largest number of turns that the import writes.
 const MOST_TURNS: u64 = 1_000_000;
 
 /// Seconds and turns that a path through the agents needs.

@@ -10,9 +10,9 @@ use ensemble_language::loader::document::YamlEntry;
 use ensemble_language::names::is_identifier_char;
 use ensemble_language::source::Span;
 
-/// The functions that read JSON text.
+/// Functions in scripts that parse JSON text.
 const PARSERS: [&str; 3] = ["json.loads(", "JSON.parse(", "fromjson"];
-/// How a script reads the response of an output.
+/// Expressions with which scripts read the response of an output.
 const READS: [&str; 5] = [
     "[\"response\"]",
     "['response']",
@@ -20,7 +20,7 @@ const READS: [&str; 5] = [
     ".get('response'",
     ".response",
 ];
-/// How many lines of one script are reported.
+/// Largest number of reported lines of one script.
 const MOST: usize = 20;
 
 impl ImportTask<'_> {

@@ -31,10 +31,10 @@ use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
 impl ConversationState {
-    /// Applies a record. This is the only way to change the state.
+    /// Applies a record. No other function changes the state.
     ///
     /// # Errors
-    /// The event is illegal in this state, which stays as it was.
+    /// The event is illegal. The state is unchanged.
     pub fn apply_record(&mut self, record: &Record) -> Result<(), IllegalRecord> {
         self.check_record(record)?;
         self.fold_record(record);
@@ -193,6 +193,7 @@ impl ConversationState {
         }
     }
 
+    /// Opens the turn, and creates a slot for each starting agent.
     fn apply_turn_start(&mut self, event: &TurnStarted) {
         let plan = self.plan.clone();
         let mut slots = Vec::with_capacity(event.starts.len());
@@ -323,6 +324,7 @@ impl ConversationState {
         self.add_warnings(event.warnings.iter().map(warn));
     }
 
+    /// Marks the execution as finished, with the iterations that were recorded before.
     fn apply_execution_end(&mut self, event: &ExecutionFinished, at: DateTime<Utc>) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
@@ -355,6 +357,7 @@ impl ConversationState {
         }
     }
 
+    /// Merges the executions of the turn into the state, and closes the turn.
     fn apply_turn_end(&mut self, event: &TurnFinished) {
         let Some(turn) = self.open_turn.take() else { return };
         let plan = self.plan.clone();
@@ -537,6 +540,7 @@ impl ConversationState {
         }
     }
 
+    /// Returns the slot of the agent in the open turn.
     fn slot_mut(&mut self, agent: &str) -> Option<&mut ExecutionSlot> {
         let id = self.plan.find_agent_id(agent)?;
         let slots = &mut self.open_turn.as_mut()?.slots;
@@ -585,6 +589,7 @@ fn count_attempt_requests(recorded: &[ThreadIteration], event: &AttemptFailed) -
     u32::try_from(iterations + usize::from(has_sent_results && is_model_failure)).unwrap_or(u32::MAX)
 }
 
+/// Returns whether the agent keeps a thread.
 fn has_memory(plan: &Plan, id: AgentId) -> bool {
     match &plan.agent(id).kind {
         AgentKind::Llm(llm) => llm.memory == MemoryMode::Conversation,

@@ -10,7 +10,7 @@ use super::turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
 use crate::conversation::event::{Event, Record, TurnFinished};
 use crate::conversation::outcome::CompletionReason;
 
-/// An error about a record whose event is illegal after the records before it.
+/// Error about a record whose event is illegal after the earlier records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("record {seq} (`{event}`) cannot follow the records before it: {reason}")]
 pub struct IllegalRecord {

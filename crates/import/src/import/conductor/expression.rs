@@ -14,7 +14,7 @@ use ensemble_language::condition::Condition;
 const NO_EQUIVALENT: &str = "a part of the expression has no equivalent in this language";
 /// Largest number of times that values of `set` steps are inserted into one expression.
 const MOST_VALUES: usize = 50;
-/// The longest expression.
+/// Largest length of an expression in bytes.
 const LONGEST: usize = 20_000;
 
 /// Converted expression, and whether the expression reads other steps.

@@ -7,14 +7,16 @@ use super::template_names::{ExpressionPosition, NameReplacement, WorkflowNames};
 
 /// Largest number of tokens in one tag. The parser of templates recurses as deep as a text is nested.
 const TAG_TOKENS: usize = 120;
+/// Largest number of tokens in one template.
 const ALL_TOKENS: usize = 20_000;
-/// The most `elif` of one template.
+/// Largest number of `if`, `elif` and `for` tags in one template.
 const ELIFS: usize = 60;
-/// How deep the values of `set` steps may be in each other.
+/// Largest depth of nested values of `set` steps.
 const DEPTH: usize = 6;
-/// The longest text that is written.
+/// Largest length of a converted template in bytes.
 const LONGEST: usize = 200_000;
 
+/// Words of template tags and expressions that are not variables.
 const WORDS: [&str; 14] = [
     "for",
     "in",
@@ -64,6 +66,7 @@ pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<T
     Ok(pieces)
 }
 
+/// Converts an offset of the tokenizer to a byte index.
 fn to_byte_index(offset: u32) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }

@@ -25,9 +25,9 @@ use flow::WorkflowGraph;
 
 /// Expression that replaces the exit code of a script in the condition of a route.
 const EXIT_CODE: &str = "(1 if output.get('kind') == 'exit' else 0)";
-/// The `max_iterations` of a workflow without one.
+/// Default of `max_iterations` in Conductor.
 const ITERATIONS: u64 = 10;
-/// The time limit of a workflow without one; Conductor has none.
+/// Time limit in seconds for a workflow without a limit. Conductor has no default.
 const DAY: u64 = 86_400;
 
 /// Returns whether the document has the keys of a Conductor workflow.
@@ -103,7 +103,7 @@ fn conductor_key_advice(key: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Keys that have no effect on a run here, and that are dropped without a report.
+/// Keys that have no effect on a run here. They are dropped without a report.
 const SILENT: [&str; 8] = [
     "version",
     "metadata",

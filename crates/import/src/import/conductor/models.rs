@@ -9,7 +9,7 @@ use super::super::{ImportTask, map_entries};
 use ensemble_language::loader::document::{YamlContent, YamlEntry, YamlNode};
 use ensemble_language::source::Span;
 
-/// The profile of agents that name no model.
+/// Name of the profile of agents that name no model.
 const DEFAULT: &str = "default";
 
 /// Model profiles, tools and settings that the agents of a workflow share.
