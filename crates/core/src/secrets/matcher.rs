@@ -276,7 +276,8 @@ impl SecretMatcher {
     }
 }
 
-/// Returns the escapes that change one of the texts or their encoded forms. Backslash escapes are always relevant, because a line break can be written as `\n`.
+/// Returns the escapes that change one of the texts or their encoded forms. Backslash escapes always count, because JSON escapes line
+/// breaks.
 fn list_escapes(texts: &BTreeSet<String>, forms: &BTreeSet<String>) -> Vec<EscapeKind> {
     let has = |texts: &BTreeSet<String>, is_meant: fn(char) -> bool| texts.iter().any(|text| text.contains(is_meant));
     let is_escaped = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.');

@@ -75,8 +75,8 @@ impl ConversationState {
         self.open_segment(event.input.clone());
     }
 
-    /// Applies a user message. An open turn is abandoned: its finished executions are merged, the others are discarded.
-    /// An agent with memory remembers the exchange that failed or was interrupted.
+    /// Applies a user message: merges the finished executions of an open turn, and discards the others. Agents with memory keep failed
+    /// exchanges.
     fn apply_message(&mut self, event: &MessageAdded) {
         if let Some(turn) = self.open_turn.take() {
             self.turn_count = turn.turn;
@@ -492,8 +492,7 @@ impl ConversationState {
         }
     }
 
-    /// Stores the output in the context under its state key, and also its top-level keys, except reserved keys.
-    /// For an agent with `for_each`, no top-level keys are stored.
+    /// Stores the output in the context under its state key. Also stores its top-level keys, except reserved keys and without `for_each`.
     fn merge_output(&mut self, plan: &Plan, id: AgentId, output: &Arc<Value>) {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();
@@ -505,8 +504,7 @@ impl ConversationState {
         context.insert(plan.agent(id).state_key().clone(), output.clone());
     }
 
-    /// Releases the previous output before a large output is copied into the context, so that both are never in memory together.
-    /// The keys keep their positions.
+    /// Releases the previous large output before its replacement is copied into the context, so that memory contains only one of both.
     fn release_output(&mut self, plan: &Plan, id: AgentId, output: &Value) {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();
@@ -579,8 +577,8 @@ impl ConversationState {
     }
 }
 
-/// Counts the requests of a failed attempt. `recorded` are the iterations that were recorded during the attempt.
-/// A request that sends only results of failed tools has no iteration.
+/// Counts the requests of a failed attempt, with the `recorded` iterations. A request that sends only results of failed tools has no
+/// iteration.
 fn count_attempt_requests(recorded: &[ThreadIteration], event: &AttemptFailed) -> u32 {
     let iterations = recorded.len() + event.exchange.len();
     let last = event.exchange.last().or(recorded.last());
