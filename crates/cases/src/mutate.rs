@@ -156,7 +156,7 @@ impl MutantGenerator<'_> {
         );
     }
 
-    /// Adds the mutants of an agent: its dependencies, limits, timeouts and attempts.
+    /// Adds the mutants of an agent: its dependencies, `max_turns`, time limit and attempts.
     fn mutate_agent(&mut self, at: usize, agent: &Agent) {
         let route = Agent::route_at(at);
         for (position, dependency) in agent.dependencies.iter().enumerate() {
@@ -193,7 +193,7 @@ impl MutantGenerator<'_> {
         );
     }
 
-    /// Adds the mutants of a dependency: its condition, limits and options.
+    /// Adds the mutants of a dependency: changed conditions, a changed `max_executions`, and the ensemble without the dependency.
     fn mutate_dependency(&mut self, at: usize, agent: &Agent, position: usize, dependency: &Dependency) {
         let route = dependency.route_in(&Agent::route_at(at));
         let condition = dependency.condition.as_deref();

@@ -112,8 +112,8 @@ fn unique_case_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
     name
 }
 
-/// Runs the case, and sets its expectations to the actual outcome. Returns `None` if the case does not reach the goal.
-/// Returns the parts that the case reaches as well.
+/// Runs the case, and expects its actual outcome and turns from then on. Also returns the parts that the case reaches.
+/// Returns `None` if the case fails or does not reach the goal.
 fn verify_case(
     sound: CheckedSuite<'_>,
     mut case: TestCase,

@@ -252,7 +252,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// Converts a script. Converts the input script of llm-orc to an input agent. Reports a missing script.
+    /// Converts a script. Converts the input script of llm-orc to an input agent. Reports a missing script file.
     fn convert_script_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = Some(entry.key_span);
         let script = scalar_text(&entry.value);

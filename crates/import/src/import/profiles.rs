@@ -98,8 +98,8 @@ impl<'a> ImportTask<'a> {
         all
     }
 
-    /// Adds the profile to the used profiles, and reports an unknown profile and overridden settings. Returns the key and value for the
-    /// agent.
+    /// Adds the profile to the used profiles, or a derived profile if the agent overrides settings. Reports an unknown profile.
+    /// Returns the key and the value for the agent.
     pub(super) fn register_profile(
         &mut self,
         name: &str,

@@ -228,7 +228,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// Converts the limits of the workflow, with the defaults of Conductor.
+    /// Converts the limits of the workflow. Adds a default number of turns and a time limit of one day. Reports other limits.
     fn convert_conductor_limits(&mut self, map: &mut DraftMap, workflow: Option<&'a YamlNode>) {
         let limits = workflow.and_then(|workflow| workflow.get("limits"));
         let number = |key: &str| limits.and_then(|limits| limits.get(key)).map(value_of);
