@@ -17,7 +17,7 @@ use ensemble_language::loader::codes::{
 use ensemble_language::source::{Route, RouteLocation};
 use ensemble_runs::is_possible_permission_name;
 
-/// Returns all findings about the cases.
+/// Checks all cases of a test file against the ensemble. Returns the findings.
 pub fn check_test_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
     let mut names = TestCaseChecker {
         ensemble,
@@ -29,12 +29,14 @@ pub fn check_test_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
     names.findings
 }
 
+/// Checker of the cases of a test file, with the findings so far.
 struct TestCaseChecker<'e> {
     ensemble: &'e Ensemble,
     findings: Vec<Finding>,
 }
 
 impl TestCaseChecker<'_> {
+    /// Checks the names, stubs, answers and expectations of one case.
     fn check_case(&mut self, route: &Route, at: usize, case: &TestCase) {
         for (name, _) in &case.answers {
             let place = route.with_key("answers").with_key(name.clone());
@@ -98,8 +100,8 @@ impl TestCaseChecker<'_> {
         self.check_expected_names(at, case);
     }
 
-    /// Returns whether a name can mean a question of the ensemble, of a part, of a call, or of an ensemble inside. A bare name
-    /// of an agent inside is checked when the run is prepared.
+    /// Returns whether the name can mean a question of the ensemble, of a part, of a call, or of a nested ensemble.
+    /// A bare name of an agent in a nested ensemble is checked when the run is prepared.
     fn can_name_question(&self, name: &str) -> bool {
         let Ok(address) = name.parse::<RequestAddress>() else {
             return false;
@@ -126,6 +128,7 @@ impl TestCaseChecker<'_> {
         }
     }
 
+    /// Returns whether an agent or a tool is a nested ensemble.
     fn has_nested_ensembles(&self) -> bool {
         let mut agents = self.ensemble.agents.iter();
         let mut tools = self.ensemble.tools.iter();
@@ -140,7 +143,7 @@ impl TestCaseChecker<'_> {
             && tool.is_some_and(|tool| matches!(tool.kind, ToolKind::Script { .. }))
     }
 
-    /// Returns whether the name is that of a tool of an MCP server (`shop.pay`). A tool that no agent can call is an error.
+    /// Returns whether the name is that of a tool of an MCP server (`shop.pay`). Reports an error if no agent can call the tool.
     fn check_if_server_tool(&mut self, name: &str, place: &Route) -> bool {
         let Some((server, member)) = name.split_once('.') else {
             return false;
@@ -169,7 +172,7 @@ impl TestCaseChecker<'_> {
         true
     }
 
-    /// Refuses a decision about a tool that does not exist.
+    /// Reports a decision about a tool that does not exist.
     fn check_permission_name(&mut self, name: &str, place: &Route) {
         if is_possible_permission_name(name, self.ensemble) {
             return;
@@ -185,6 +188,7 @@ impl TestCaseChecker<'_> {
         self.findings.push(finding.with_help(help));
     }
 
+    /// Checks the stubs of the agent with this name: parts, replies, and stubs that are answered as well.
     fn check_agent_stubs(&mut self, name: &str, stubs: &AgentStubs, is_answered: bool, place: &Route) {
         let Some(agent) = self.ensemble.find_agent(name) else {
             return;
@@ -220,7 +224,7 @@ impl TestCaseChecker<'_> {
         }
     }
 
-    /// Refuses answers of a person both in `answers` and in a stub.
+    /// Reports an input agent that has both answers and a stub.
     fn check_answers_beside_stub(&mut self, name: &str, is_answered: bool, place: &Route) {
         if is_answered {
             let message = format!("{name} has both `answers` and a stub");
@@ -230,7 +234,7 @@ impl TestCaseChecker<'_> {
         }
     }
 
-    /// Refuses replies of an agent without a model, and results of tools that are not scripts.
+    /// Reports replies of an agent without a model, and results of tools that cannot have results.
     fn check_stub_replies(&mut self, agent: &Agent, stub: &StubResult, place: &Route) {
         if let StubOutput::Parts(parts) = &stub.output {
             for (key, stub) in parts {
@@ -274,12 +278,13 @@ impl TestCaseChecker<'_> {
         }
     }
 
+    /// Adds an error about a stub.
     fn report_bad_stub(&mut self, place: &Route, message: String, help: &str) {
         let finding = Finding::new_error(BAD_STUB, place.clone().into_value_location(), message);
         self.findings.push(finding.with_help(help));
     }
 
-    /// Refuses a model for an agent that is neither a person nor a script.
+    /// Reports a model profile as responder for an agent that is neither an input agent nor a script agent.
     fn check_responder_agent(&mut self, name: &str, place: &Route) {
         let kind = self.ensemble.find_agent(name).map(|agent| &agent.kind);
         if kind.is_some_and(|kind| !matches!(kind, AgentKind::Input(_) | AgentKind::Script { .. })) {
@@ -289,6 +294,7 @@ impl TestCaseChecker<'_> {
         }
     }
 
+    /// Checks the agent names in the expectations of a case.
     fn check_expected_names(&mut self, at: usize, case: &TestCase) {
         let expect = &case.expect;
         let route = |key: &str| expect_route(at, key);
@@ -369,7 +375,7 @@ impl TestCaseChecker<'_> {
         }
     }
 
-    /// Refuses prompts of an agent that asks neither a model nor a person.
+    /// Reports expected prompts of an agent that asks neither a model nor a person.
     fn check_prompted_agent(&mut self, case: &TestCase, name: &str, place: impl FnOnce() -> RouteLocation) {
         let asks = |agent: &Agent| match agent.kind {
             AgentKind::Llm(_) | AgentKind::Input(_) => true,
@@ -383,7 +389,7 @@ impl TestCaseChecker<'_> {
         }
     }
 
-    /// The names of agents in a condition.
+    /// Reports unknown agents in an expected condition.
     fn check_condition_agents(&mut self, route: &Route, text: &str) {
         let Ok(condition) = Condition::compile(text) else {
             return;
@@ -398,7 +404,7 @@ impl TestCaseChecker<'_> {
         }
     }
 
-    /// Returns whether there is such an agent; perhaps inside one that is an ensemble.
+    /// Returns whether the agent exists, or can exist in a nested ensemble. Reports an error otherwise.
     fn check_agent_exists(&mut self, name: &str, may_be_inside: bool, at: impl FnOnce() -> RouteLocation) -> bool {
         let is_inside = || {
             name.match_indices('.').any(|(end, _)| {
@@ -417,6 +423,7 @@ impl TestCaseChecker<'_> {
         false
     }
 
+    /// Returns advice about an unknown agent: a similar name, or all names.
     fn suggest_agent_name(&self, name: &str) -> String {
         let names = || self.ensemble.agents.iter().map(|agent| &*agent.name);
         match find_similar_word(name, names()) {
@@ -426,16 +433,18 @@ impl TestCaseChecker<'_> {
     }
 }
 
-/// Returns the place of an agent under `not_run`, which is a list or a map.
+/// Returns the location of an agent under `not_run`, which is a list or a map.
 pub(crate) fn locate_not_run_agent(at: usize, name: &Arc<str>) -> RouteLocation {
     // A route that does not exist is resolved to the last node that does.
     expect_route(at, "not_run").with_key(name.clone()).into_key_location()
 }
 
+/// Returns the names of the entries.
 fn list_names<T>(entries: &[(Arc<str>, T)]) -> Vec<Arc<str>> {
     entries.iter().map(|(name, _)| name.clone()).collect()
 }
 
+/// Joins the names in backticks with commas.
 fn quote_names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

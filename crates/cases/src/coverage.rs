@@ -16,10 +16,10 @@ use ensemble_language::ensemble::Agent;
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 use ensemble_language::source::RouteLocation;
 
-/// A dependency: the agent that has it, and its position.
+/// Position of a dependency: the agent that has the dependency, and the index in its list.
 type PositionedDependency = (AgentId, usize);
 
-/// The parts of an ensemble that conversations have reached.
+/// Parts of an ensemble that conversations have reached, with counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReachedParts {
     agents: BTreeMap<AgentId, usize>,
@@ -28,7 +28,7 @@ pub struct ReachedParts {
     outcomes: BTreeSet<CompletionReason>,
 }
 
-/// Notes the answers of conditions.
+/// Evaluator that records the results of conditions.
 struct ConditionResultRecorder<'r>(&'r RefCell<BTreeSet<(PositionedDependency, bool)>>);
 
 impl ConditionEvaluator for ConditionResultRecorder<'_> {
@@ -62,7 +62,7 @@ impl ConditionEvaluator for ConditionResultRecorder<'_> {
 }
 
 impl ReachedParts {
-    /// Adds what a conversation with these records reached.
+    /// Adds the parts that a conversation with these records reached. Decides every turn again.
     pub fn add_conversation(&mut self, plan: &Arc<Plan>, records: &[Record]) {
         let mut state = ConversationState::new(plan.clone());
         let conditions = RefCell::new(std::mem::take(&mut self.conditions));
@@ -95,7 +95,7 @@ impl ReachedParts {
         self.conditions = conditions.into_inner();
     }
 
-    /// Adds what others have reached of the same ensemble.
+    /// Adds the parts that other conversations of the same ensemble have reached.
     pub fn add_reached(&mut self, other: &Self) {
         for (id, count) in &other.agents {
             *self.agents.entry(*id).or_default() += count;
@@ -107,12 +107,12 @@ impl ReachedParts {
         self.outcomes.extend(&other.outcomes);
     }
 
-    /// Returns how often the agent ran.
+    /// Returns the number of executions of the agent.
     pub fn execution_count(&self, id: AgentId) -> usize {
         self.agents.get(&id).copied().unwrap_or_default()
     }
 
-    /// Returns how often the dependency started its agent.
+    /// Returns the number of starts of the agent by the dependency.
     pub fn start_count(&self, edge: &PlanEdge) -> usize {
         self.dependencies
             .get(&(edge.to, edge.position))
@@ -120,7 +120,7 @@ impl ReachedParts {
             .unwrap_or_default()
     }
 
-    /// Returns the answers that the condition of the dependency could have, and never had.
+    /// Returns the possible results of the condition that no conversation has reached.
     pub fn missing_condition_results(&self, edge: &PlanEdge, explored: &Exploration) -> Vec<bool> {
         let answers = edge.condition.as_ref().map_or(&[][..], testable_results).iter();
         let never = |answer: &&bool| {
@@ -130,7 +130,7 @@ impl ReachedParts {
         answers.filter(never).copied().collect()
     }
 
-    /// Returns whether it is reached.
+    /// Returns whether a conversation has reached the goal.
     pub fn has_reached(&self, goal: ExplorationGoal) -> bool {
         match goal {
             ExplorationGoal::Execution(id) => self.agents.contains_key(&id),
@@ -141,18 +141,17 @@ impl ReachedParts {
     }
 }
 
-/// Returns whether a conversation can reach it, as far as exploration knows. It knows all only if it was complete, and
-/// if no agent makes requests, of which it does not try all.
+/// Returns whether a conversation can reach the goal. Returns `true` after an incomplete exploration, or if agents make requests.
 fn is_possibly_reachable(explored: &Exploration, goal: ExplorationGoal) -> bool {
     !explored.coverage.is_complete() || explored.requests || explored.reached.contains(&goal)
 }
 
-/// Returns what is known of the answer before a run.
+/// Returns the result of the condition that is known before a run.
 fn find_static_result(condition: &Condition) -> StaticResult {
     Condition::parse(condition.text()).map_or(StaticResult::DependsOnValues, |reading| reading.static_result())
 }
 
-/// Returns the answers that a test can be asked for: both, or none of a condition whose answer is known beforehand.
+/// Returns the results that a test can cover: both, or none if the result is known before a run.
 fn testable_results(condition: &Condition) -> &'static [bool] {
     match find_static_result(condition) {
         StaticResult::DependsOnValues => &[true, false],
@@ -163,7 +162,7 @@ fn testable_results(condition: &Condition) -> &'static [bool] {
     }
 }
 
-/// Can no conversation fulfil the condition?
+/// Returns whether the condition is false or fails in every conversation.
 fn is_never_true(condition: &Condition) -> bool {
     matches!(
         find_static_result(condition),
@@ -171,7 +170,7 @@ fn is_never_true(condition: &Condition) -> bool {
     )
 }
 
-/// The reached and the reachable parts of an ensemble.
+/// Coverage of an ensemble by cases: reached and reachable parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseCoverage {
     /// The agents that can run.
@@ -186,7 +185,7 @@ pub struct CaseCoverage {
     pub is_complete: bool,
 }
 
-/// The number of reached parts.
+/// Number of reached parts of one kind, with the unreached parts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CoverageCount {
     /// The number of those that are reached.
@@ -197,7 +196,7 @@ pub struct CoverageCount {
     pub gaps: Vec<UnreachedPart>,
 }
 
-/// A part that no conversation has reached.
+/// Part of an ensemble that no conversation has reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnreachedPart {
     /// Its kind: `agent`, `dependency`, `condition`, `outcome`.
@@ -211,6 +210,7 @@ pub struct UnreachedPart {
 }
 
 impl CoverageCount {
+    /// Counts a part as reached, or adds the gap.
     fn count_part(&mut self, is_reached: bool, gap: impl FnOnce() -> UnreachedPart) {
         self.all += 1;
         match is_reached {
@@ -221,7 +221,7 @@ impl CoverageCount {
 }
 
 impl CaseCoverage {
-    /// Compares what is reached with what exploration calls possible.
+    /// Compares the reached parts with the parts that exploration considers possible.
     pub fn from_reached_parts(plan: &Plan, reached: &ReachedParts, explored: &Exploration) -> Self {
         let is_complete = explored.coverage.is_complete();
         let may_run = |id: AgentId| !is_complete || explored.agents[id.index()].most > 0;
@@ -263,6 +263,7 @@ impl CaseCoverage {
         coverage
     }
 
+    /// Counts a dependency and the results of its condition.
     fn count_dependency(
         &mut self,
         plan: &Plan,
@@ -302,7 +303,7 @@ impl CaseCoverage {
         }
     }
 
-    /// Everything that is not reached.
+    /// Returns the unreached parts of all kinds.
     pub fn unreached_parts(&self) -> impl Iterator<Item = &UnreachedPart> {
         let parts = [&self.agents, &self.dependencies, &self.conditions, &self.outcomes];
         parts.into_iter().flat_map(|part| &part.gaps)

@@ -24,10 +24,10 @@ use crate::suite::CheckedSuite;
 use crate::unused_stubs::find_unused_part_stubs;
 use crate::votes;
 
-/// When every conversation with virtual time begins: the first second of 2026.
+/// Start of virtual time in seconds of Unix time: the first second of 2026.
 const VIRTUAL_START_SECONDS: i64 = 1_767_225_600;
 
-/// Holds conversations, one after the other, on one thread.
+/// Driver that runs the conversations of cases, one after the other, on one thread.
 pub struct CaseDriver {
     offline: Runs,
     live: Runs,
@@ -35,7 +35,7 @@ pub struct CaseDriver {
     real_time: OnceCell<Runtime>,
 }
 
-/// A case that was tried.
+/// Result of a case: unmet expectations and conversations.
 #[derive(Default)]
 pub struct CaseResult {
     /// The expectations that are not met.
@@ -49,7 +49,7 @@ pub struct CaseResult {
 }
 
 impl CaseResult {
-    /// Returns the result of a case whose ensemble or inputs are refused, as the case expects.
+    /// Creates the result of a case that expects the refusal of the ensemble or of its inputs.
     pub fn from_expected_refusal(at: usize, case: &TestCase) -> Self {
         Self {
             failures: check_exit_after_refusal(at, &case.expect),
@@ -57,14 +57,14 @@ impl CaseResult {
         }
     }
 
-    /// Returns all conversations.
+    /// Returns all conversations of the case, the last one at the end.
     pub fn all_conversations(&self) -> impl Iterator<Item = &CaseConversation> {
         self.other_conversations.iter().chain(&self.conversation)
     }
 }
 
 impl CaseDriver {
-    /// For the ensembles of a project. Cases that are `live` use the host of `live`.
+    /// Creates a driver for the ensembles of a project. Cases with `live: true` use `live`.
     ///
     /// # Errors
     /// The runtime cannot be started.
@@ -90,7 +90,7 @@ impl CaseDriver {
         })
     }
 
-    /// Holds the conversation of a case, as often as it says, and judges it.
+    /// Runs the conversation of the case, as often as `repeat` requires, and checks the expectations.
     pub fn run_and_judge_case(&self, sound: CheckedSuite<'_>, at: usize) -> CaseResult {
         let case = &sound.file.cases[at];
         match case.repeat.get() {
@@ -99,6 +99,7 @@ impl CaseDriver {
         }
     }
 
+    /// Runs the conversation of the case once, and checks the expectations.
     fn run_and_judge_once(&self, sound: CheckedSuite<'_>, at: usize) -> CaseResult {
         let case = &sound.file.cases[at];
         let recorded = sound.recorded[at].as_ref();
@@ -134,7 +135,7 @@ impl CaseDriver {
         }
     }
 
-    /// Judges the conversation with models.
+    /// Checks the expectations that models judge. Each vote is a request to a model.
     fn judge_with_models(
         &self,
         sound: CheckedSuite<'_>,
@@ -154,6 +155,10 @@ impl CaseDriver {
         }
     }
 
+    /// Returns the runtime for live cases, which starts at the first call.
+    ///
+    /// # Errors
+    /// The runtime cannot be started.
     fn get_or_start_live_runtime(&self) -> Result<&Runtime, String> {
         if self.real_time.get().is_none() {
             let runtime = Builder::new_current_thread().enable_all().build();
@@ -164,6 +169,7 @@ impl CaseDriver {
             .ok_or_else(|| "cannot start the async runtime".to_owned())
     }
 
+    /// Runs one conversation of the case with its stubs. Returns the records and observations.
     async fn run_conversation(
         &self,
         sound: CheckedSuite<'_>,
@@ -199,7 +205,7 @@ impl CaseDriver {
     }
 }
 
-/// Merges the results of a case that ran several times.
+/// Merges the results of a repeated case. Each failure states the number of conversations with the failure.
 fn merge_repeated_results(at: usize, case: &TestCase, rounds: impl Iterator<Item = CaseResult>) -> CaseResult {
     let (mut passed, mut times) = (0, 0);
     let mut failures: Vec<(UnmetExpectation, u32)> = Vec::new();
@@ -242,7 +248,7 @@ fn merge_repeated_results(at: usize, case: &TestCase, rounds: impl Iterator<Item
     }
 }
 
-/// Returns the options of the run: the recorded ones, replaced by those of the case.
+/// Builds the options of the run: the recorded input and context, replaced by those of the case.
 fn build_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCaseRun>>, stubbed: &CaseStubs) -> RunOptions {
     let mut options = RunOptions::default();
     if let Some(recorded) = recorded {
@@ -269,7 +275,7 @@ fn build_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCaseRun>>, s
     options
 }
 
-/// Returns the expectations of the case. Without any, a recorded run is expected to happen again.
+/// Returns the expectations of the case. Without any, a recorded run must have the recorded outcome and turns.
 fn effective_expectations(case: &TestCase, recorded: Option<&Arc<RecordedCaseRun>>) -> CaseExpectations {
     match recorded {
         Some(recorded) if case.expect.is_empty() => CaseExpectations {
@@ -284,12 +290,12 @@ fn effective_expectations(case: &TestCase, recorded: Option<&Arc<RecordedCaseRun
     }
 }
 
-/// Returns whether the error refuses the ensemble or its inputs, before a run.
+/// Returns whether the error is a refusal of the ensemble or its inputs before the run starts.
 fn is_refusal_before_run(error: &RunError) -> bool {
     !matches!(error, RunError::Stopped(_) | RunError::Commit(_) | RunError::Store(_))
 }
 
-/// Returns the failure of a case whose conversation could not be held.
+/// Creates the failure of a case whose run cannot start.
 fn describe_start_failure(at: usize, error: &RunError) -> UnmetExpectation {
     let error_message = match error {
         RunError::Project(ProjectError::Invalid(errors)) => errors
@@ -307,7 +313,7 @@ fn describe_start_failure(at: usize, error: &RunError) -> UnmetExpectation {
     failure
 }
 
-/// Keeps all records of a run.
+/// Reporter that stores all records of a run.
 #[derive(Debug, Clone, Default)]
 struct RecordCollector(Arc<Mutex<Vec<Record>>>);
 

@@ -5,14 +5,15 @@
 use ensemble_language::condition::RequiredValue;
 use serde_json::{Map, Value, json};
 
-/// The deepest level of a schema for which a value is made.
+/// Largest depth of a schema for which an example is created.
 const DEEPEST: usize = 8;
 
-/// Returns a value that the schema probably allows.
+/// Creates a value that the schema probably allows.
 pub(crate) fn example_for_schema(schema: &Value) -> Value {
     example_with_depth(schema, 0)
 }
 
+/// Creates an example for a schema at this depth.
 fn example_with_depth(schema: &Value, depth: usize) -> Value {
     for key in ["const", "default"] {
         if let Some(value) = schema.get(key) {
@@ -68,6 +69,7 @@ fn example_with_depth(schema: &Value, depth: usize) -> Value {
     }
 }
 
+/// Returns the first type of the schema. Returns `object` for a schema with `properties`.
 fn find_schema_type(schema: &Value) -> Option<&str> {
     let kind = schema.get("type");
     let first = || kind?.as_array()?.first()?.as_str();
@@ -75,6 +77,7 @@ fn find_schema_type(schema: &Value) -> Option<&str> {
     type_name.or_else(|| schema.get("properties").map(|_| "object"))
 }
 
+/// Creates an object with the required keys of the schema.
 fn example_object(schema: &Value, depth: usize) -> Value {
     let mut map = Map::new();
     let required = schema.get("required").and_then(Value::as_array);
@@ -88,7 +91,7 @@ fn example_object(schema: &Value, depth: usize) -> Value {
     Value::Object(map)
 }
 
-/// Makes the part of the value at this path fulfil the demand, in the type that the schema says.
+/// Changes the part of the value at this path so that it satisfies the demand. The schema decides the type.
 pub(crate) fn satisfy_required_value(
     value: &mut Value,
     path: &[String],
@@ -111,6 +114,7 @@ pub(crate) fn satisfy_required_value(
     satisfy_required_value(map.entry(key.clone()).or_insert(Value::Null), rest, demand, inside);
 }
 
+/// Creates a value that satisfies the demand, in the type of the schema.
 fn value_for_required(demand: &RequiredValue, schema: Option<&Value>) -> Value {
     let kind = schema.and_then(find_schema_type);
     match (demand, kind) {
@@ -131,7 +135,7 @@ fn value_for_required(demand: &RequiredValue, schema: Option<&Value>) -> Value {
     }
 }
 
-/// Any other value of the same type.
+/// Creates a different value of the same type, or another choice of the schema.
 fn different_value(value: &Value, schema: Option<&Value>) -> Value {
     let choices = schema.and_then(|schema| schema.get("enum")?.as_array());
     if let Some(other_choice) = choices.and_then(|choices| choices.iter().find(|choice| *choice != value)) {

@@ -22,7 +22,7 @@ pub(crate) use crate::judge::observed::check_exit_after_refusal;
 use crate::missing_parts::MissingStub;
 use crate::watch::{ObservedParallelism, ObservedPrompt};
 
-/// A conversation that has ended.
+/// Finished conversation of a case, with its observations.
 #[derive(Debug)]
 pub struct CaseConversation {
     /// Its records.
@@ -37,7 +37,7 @@ pub struct CaseConversation {
     pub loads: Vec<ObservedParallelism>,
 }
 
-/// An expectation that is not met.
+/// Expectation that a conversation does not meet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnmetExpectation {
     /// The expectation, in the test file.
@@ -53,7 +53,7 @@ pub struct UnmetExpectation {
 }
 
 impl UnmetExpectation {
-    /// Without more to say than this.
+    /// Creates the failure without expected value, actual value and help.
     pub fn new(at: RouteLocation, what: impl Into<String>) -> Self {
         Self {
             at,
@@ -85,8 +85,7 @@ impl UnmetExpectation {
     }
 }
 
-/// Returns the expectations of the case `at` that are not met, in the order of the keys of the documentation. If
-/// something was not prepared, everything else follows from that, and is not examined.
+/// Returns the unmet expectations of the case, in the order of the documentation. If a stub is missing, only missing stubs are returned.
 pub fn list_unmet_expectations(
     at: usize,
     expect: &CaseExpectations,
@@ -252,6 +251,7 @@ impl CaseExpectationChecker<'_> {
             .collect()
     }
 
+    /// Returns the latest output of the agent.
     pub(crate) fn find_agent_output(&self, name: &str) -> Result<&Value, String> {
         let state = self.state();
         let Some(id) = state.plan().find_agent_id(name) else {
@@ -326,7 +326,7 @@ impl CaseExpectationChecker<'_> {
         failures
     }
 
-    /// Returns the result of the run.
+    /// Returns the declared result of the run, or the context without a declared result.
     pub(crate) fn actual_result(&self) -> Arc<Value> {
         let state = self.state();
         match state.evaluate_declared_result() {
@@ -419,7 +419,7 @@ impl CaseExpectationChecker<'_> {
         failures
     }
 
-    /// Returns the agents that still had work when their own limits kept them from running, in the order of the file.
+    /// Returns the exhausted agents in the order of the file.
     pub(crate) fn list_exhausted_agents(&self) -> Vec<Arc<str>> {
         let exhausted = self.state().run_end().map_or(&[][..], |ended| &ended.exhausted);
         exhausted.iter().map(|one| one.agent.clone()).collect()
@@ -438,7 +438,7 @@ impl CaseExpectationChecker<'_> {
         })
     }
 
-    /// Returns the warnings of the run and of its end.
+    /// Returns the warnings of the run, also those at its end.
     pub(crate) fn list_run_warnings(&self) -> Vec<&String> {
         let of_result = self.state().run_end().map_or(&[][..], |ended| &ended.warnings);
         self.state().warnings().iter().chain(of_result).collect()
@@ -506,7 +506,7 @@ impl CaseExpectationChecker<'_> {
     }
 }
 
-/// Returns the agents of each turn.
+/// Returns the agents that start in each turn.
 pub fn list_agents_by_turn(records: &[Record]) -> Vec<Vec<Arc<str>>> {
     let starts = records.iter().filter_map(|record| match &record.event {
         Event::TurnStarted(turn) => Some(&turn.starts),
@@ -517,7 +517,7 @@ pub fn list_agents_by_turn(records: &[Record]) -> Vec<Vec<Arc<str>>> {
         .collect()
 }
 
-/// Returns whether these are the same agents, in any order.
+/// Returns whether both lists contain the same agents, in any order.
 pub(crate) fn have_same_agents(one: &[Arc<str>], other: &[Arc<str>]) -> bool {
     let sorted = |turn: &[Arc<str>]| {
         let mut turn = turn.to_vec();
@@ -527,7 +527,7 @@ pub(crate) fn have_same_agents(one: &[Arc<str>], other: &[Arc<str>]) -> bool {
     sorted(one) == sorted(other)
 }
 
-/// `a, b + c, a`: the agents of one turn stand together.
+/// Formats the agents of turns, such as `a, b + c, a`.
 fn format_turns(turns: &[Vec<Arc<str>>]) -> String {
     match turns {
         [] => "no turn".to_owned(),
@@ -546,7 +546,7 @@ fn format_times(count: u32) -> String {
     }
 }
 
-/// Returns the text that a key is missing, with the keys of the map.
+/// Describes that a key is missing, and lists the keys of the map.
 fn describe_missing_key(map: &Map<String, Value>) -> String {
     const MOST: usize = 12;
     if map.is_empty() {
@@ -560,7 +560,7 @@ fn describe_missing_key(map: &Map<String, Value>) -> String {
     format!("there is no such key; the keys are {}{more_text}", keys.join(", "))
 }
 
-/// Returns whether two values are equal; numbers are compared by their value.
+/// Returns whether two values are equal. Numbers are equal if their floating-point values are equal.
 pub(crate) fn are_equal_values(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -576,7 +576,7 @@ pub(crate) fn are_equal_values(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Returns the first value that `actual` lacks: its place, what is expected there, and what is there.
+/// Returns the first expected value that `actual` does not have: its path, the expected text and the actual text.
 fn find_first_difference(expected: &Value, actual: &Value, place: String) -> Option<(String, String, String)> {
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => expected.iter().find_map(|(key, value)| {

@@ -17,12 +17,12 @@ use ensemble_language::source::{Route, RouteLocation, RouteStep};
 use crate::drive::CaseDriver;
 use crate::suite::CheckedSuite;
 
-/// The number of pairs of states that are walked through to show that a change makes no difference.
+/// Largest number of pairs of states that are compared to show that a mutant is equivalent.
 const MAX_COMPARED_STATES: u64 = 2_000;
-/// How much longer a conversation may take whose time limit is changed.
+/// Factor for the time limit of a mutant that lets a conversation take longer.
 const TIMEOUT_FACTOR: u32 = 1000;
 
-/// A change of an ensemble.
+/// Ensemble with one small change.
 #[derive(Debug, Clone)]
 pub struct EnsembleMutant {
     /// What is changed: `condition`, `limit`, `timeout`, `budget`, `attempts`, `dependency`.
@@ -38,7 +38,7 @@ pub struct EnsembleMutant {
     ensemble: Ensemble,
 }
 
-/// The outcome of a mutant.
+/// Outcome of a mutant: killed by cases, survived, or equivalent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MutantOutcome {
     /// These cases fail with it.
@@ -49,8 +49,7 @@ pub enum MutantOutcome {
     Equivalent,
 }
 
-/// Returns all changes, in the order of the agents, then those of the limits of the conversation. What is not written
-/// in the file is not changed.
+/// Generates all mutants: first for each agent, then for the limits of the conversation. Changes only values that the file contains.
 pub fn generate_mutants(ensemble: &Ensemble, document: &YamlDocument) -> Vec<EnsembleMutant> {
     let mut mutants = MutantGenerator {
         ensemble,
@@ -64,6 +63,7 @@ pub fn generate_mutants(ensemble: &Ensemble, document: &YamlDocument) -> Vec<Ens
     mutants.all
 }
 
+/// Generator of the mutants of an ensemble.
 struct MutantGenerator<'e> {
     ensemble: &'e Ensemble,
     document: &'e YamlDocument,
@@ -71,6 +71,7 @@ struct MutantGenerator<'e> {
 }
 
 impl MutantGenerator<'_> {
+    /// Adds a mutant with this change, unless the file does not contain the changed route.
     fn add_mutant_if_written(
         &mut self,
         kind: &'static str,
@@ -94,7 +95,7 @@ impl MutantGenerator<'_> {
         });
     }
 
-    /// A limit that is one higher and one lower.
+    /// Adds mutants with a limit that is one higher and one lower.
     fn add_limit_mutants(
         &mut self,
         route: &Route,
@@ -109,7 +110,7 @@ impl MutantGenerator<'_> {
         });
     }
 
-    /// A number that is one higher and one lower.
+    /// Adds mutants with a number that is one higher and one lower.
     fn add_number_mutants(
         &mut self,
         kind: &'static str,
@@ -133,6 +134,7 @@ impl MutantGenerator<'_> {
         }
     }
 
+    /// Adds a mutant without this time limit.
     fn add_timeout_mutant(
         &mut self,
         route: &Route,
@@ -154,6 +156,7 @@ impl MutantGenerator<'_> {
         );
     }
 
+    /// Adds the mutants of an agent: its dependencies, `max_turns`, time limit and attempts.
     fn add_agent_mutants(&mut self, at: usize, agent: &Agent) {
         let route = Agent::route_at(at);
         for (position, dependency) in agent.dependencies.iter().enumerate() {
@@ -190,6 +193,7 @@ impl MutantGenerator<'_> {
         );
     }
 
+    /// Adds the mutants of a dependency: changed conditions, a changed `max_executions`, and the ensemble without the dependency.
     fn add_dependency_mutants(&mut self, at: usize, agent: &Agent, position: usize, dependency: &Dependency) {
         let route = dependency.route_in(&Agent::route_at(at));
         let condition = dependency.condition.as_deref();
@@ -218,7 +222,7 @@ impl MutantGenerator<'_> {
         );
     }
 
-    /// Adds the mutant that swaps "one of the dependencies" and "all of them".
+    /// Adds the mutant that requires any dependency instead of all, or all instead of any.
     fn add_requirement_mutant(&mut self, at: usize, agent: &Agent) {
         let is_all = agent.dependencies.iter().all(|dependency| dependency.requires_all);
         let change_texts = match is_all {
@@ -243,6 +247,7 @@ impl MutantGenerator<'_> {
         );
     }
 
+    /// Adds the mutants of the limits of the conversation.
     fn add_conversation_limit_mutants(&mut self) {
         let limits = &self.ensemble.limits;
         let route = Route::root().with_key("conversation_limits");
@@ -284,7 +289,7 @@ impl MutantGenerator<'_> {
     }
 }
 
-/// Returns the last key of a route.
+/// Returns the last key of the route. Returns an empty text if the route ends with an index.
 fn last_route_key(route: &Route) -> String {
     match route.0.last() {
         Some(RouteStep::Key(key)) => key.to_string(),
@@ -293,12 +298,12 @@ fn last_route_key(route: &Route) -> String {
 }
 
 impl EnsembleMutant {
-    /// Returns the ensemble with the change.
+    /// Returns the changed ensemble.
     pub fn mutated_ensemble(&self) -> &Ensemble {
         &self.ensemble
     }
 
-    /// Holds these cases with the change. `None`: there was no time for all that is needed to know.
+    /// Runs these cases with the mutant. Returns `None` if the time does not suffice.
     pub fn run_cases_on_mutant(
         &self,
         driver: &CaseDriver,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ensemble_core::request::{RequestAddress, find_most_precise_match};
 use ensemble_language::cases::AgentStubs;
 
-/// The stubs of one agent.
+/// Stubs of one agent, by the addresses for which a test file prepares them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StubsByAddress {
     /// For all executions without a stub of their own.
@@ -15,7 +15,7 @@ pub(crate) struct StubsByAddress {
 }
 
 impl StubsByAddress {
-    /// Returns stubs for all executions.
+    /// Creates stubs for all executions of an agent.
     pub(crate) fn for_all_executions(stubs: AgentStubs) -> Self {
         Self {
             of_agent: Some(stubs),
@@ -28,7 +28,7 @@ impl StubsByAddress {
         self.of_agent.is_none() && self.by_address.is_empty()
     }
 
-    /// Finds the stubs for the execution with this address.
+    /// Returns the most precise stubs for the execution with this address.
     pub(crate) fn find_stubs_at(&self, address: &RequestAddress) -> Option<&AgentStubs> {
         let by_address = self.by_address.iter().map(|(name, stubs)| (&**name, stubs));
         find_most_precise_match(by_address, address).or(self.of_agent.as_ref())

@@ -15,7 +15,7 @@ use ensemble_language::data::{ExecutionFailure, FailureKind};
 use crate::named_stubs::StubsByAddress;
 use crate::replies::find_execution_stub;
 
-/// The people of a case.
+/// Operator of a case, who answers and decides as the stubs define.
 #[derive(Default)]
 pub(crate) struct CaseOperator {
     /// The stubs of the questions that are asked, by their addresses.
@@ -27,7 +27,7 @@ pub(crate) struct CaseOperator {
 }
 
 impl CaseOperator {
-    /// Creates people who decide so about tool calls.
+    /// Creates an operator with these decisions about tool calls.
     pub(crate) fn with_permissions(permissions: Vec<(Arc<str>, StubPermissions)>) -> Self {
         Self {
             permissions,
@@ -35,8 +35,8 @@ impl CaseOperator {
         }
     }
 
-    /// Finds the decision about a call: that for its address, for its tool, for the server of the tool, or for all tools.
-    /// Returns `None` if there is none, or if its list is used up.
+    /// Returns the next decision about a call: for its address, its tool, the server of the tool, or all tools.
+    /// Counts the decision. Returns `None` without a decision, or after the end of a list.
     fn take_next_permission(&self, requested: &PermissionRequest) -> Option<StubPermission> {
         let server = requested.tool.split_once('.').map(|(server, _)| server);
         let find_named = |wanted: &str| self.permissions.iter().find(|(name, _)| **name == *wanted);
@@ -60,16 +60,19 @@ impl CaseOperator {
         }
     }
 
+    /// Stores the stub of the question at this address.
     fn set_stub_at(&self, address: String, stub: StubResult) {
         let mut stubs = self.stubs.lock().unwrap_or_else(PoisonError::into_inner);
         stubs.insert(address, stub);
     }
 
+    /// Returns the stub of the question at this address.
     fn find_stub_at(&self, address: &str) -> Option<StubResult> {
         let stubs = self.stubs.lock().unwrap_or_else(PoisonError::into_inner);
         stubs.get(address).cloned()
     }
 
+    /// Answers the question as its stub defines, after the delay of the stub. A stub with a failure times out.
     async fn answer_question_after_delay(&self, asked: QuestionRequest) -> OperatorAnswer {
         let Some(stub) = self.find_stub_at(&asked.request.address.to_string()) else {
             return OperatorAnswer::Nobody;
@@ -123,7 +126,7 @@ fn is_call_address(name: &str, requested: &PermissionRequest) -> bool {
     name.contains('/') && name.parse() == Ok(requested.request.address.clone())
 }
 
-/// An input agent whose person answers as the stubs say.
+/// Runner of an input agent whose person answers as the stubs define.
 pub(crate) struct PersonRunner {
     pub(crate) inner: Arc<dyn Runner>,
     pub(crate) stubs: StubsByAddress,
@@ -133,13 +136,13 @@ pub(crate) struct PersonRunner {
 }
 
 impl PersonRunner {
-    /// Finds the stub of an execution. After the end of a list, no person answers.
+    /// Returns the stub of an execution. Returns `None` after the end of a list, so that nobody answers.
     fn find_stub_of_execution(&self, execution: &ExecutionInput) -> Option<&StubResult> {
         let stubs = self.stubs.find_stubs_at(&execution.origin.address)?;
         find_execution_stub(stubs, execution.execution).ok()
     }
 
-    /// Finds the failure of an execution that no answer prevents.
+    /// Returns the failure of an execution. Returns `None` for a timeout of an agent with a `default`, which is the answer then.
     fn find_stubbed_failure<'s>(&self, stub: &'s StubResult) -> Option<&'s ExecutionFailure> {
         match &stub.output {
             StubOutput::Fail(failure) if failure.kind == FailureKind::Timeout && self.has_default => None,

@@ -14,10 +14,10 @@ use ensemble_project::project::read_source;
 use ensemble_runs::Runs;
 use ensemble_runs::replay::SavedRecords;
 
-/// An agent, and which of its executions.
+/// Agent, and the number of its execution.
 type RecordedExecutionKey = (Arc<str>, u32);
 
-/// The contents of a record.
+/// Recorded run on which a case is based: inputs, turns, outcome and results.
 #[derive(Debug)]
 pub struct RecordedCaseRun {
     /// The input of the run.
@@ -34,10 +34,10 @@ pub struct RecordedCaseRun {
     questions: HashMap<RecordedExecutionKey, Vec<PendingRequest>>,
 }
 
-/// Reads a record: the folder or the journal of a run or an exported result, relative to `folder`, or the id of a run.
+/// Loads a recorded run: the folder or journal of a run, an exported result, or the id of a run. Paths are relative to `folder`.
 ///
 /// # Errors
-/// There is no such record, or it cannot be used; in words.
+/// The record does not exist, or cannot be used.
 pub async fn load_recorded_run(runs: &Runs, folder: &Path, from: &str) -> Result<RecordedCaseRun, String> {
     let path = folder.join(from);
     if path.is_file() && path.extension().is_some_and(|end| end == "json") {
@@ -57,6 +57,7 @@ pub async fn load_recorded_run(runs: &Runs, folder: &Path, from: &str) -> Result
     RecordedCaseRun::from_records(&journal.records)
 }
 
+/// Checks that a case can be based on a run with this outcome: the run has ended, and was neither cancelled nor timed out.
 fn require_usable_outcome(outcome: Option<CompletionReason>) -> Result<CompletionReason, String> {
     match outcome {
         None => Err("the run has not ended".to_owned()),
@@ -67,10 +68,10 @@ fn require_usable_outcome(outcome: Option<CompletionReason>) -> Result<Completio
 }
 
 impl RecordedCaseRun {
-    /// What the records say.
+    /// Extracts the case from the records of a run.
     ///
     /// # Errors
-    /// The records are not those of one conversation from an input to its end; in words.
+    /// The records are not those of one conversation from an input to its end.
     pub fn from_records(records: &[Record]) -> Result<Self, String> {
         let Some(Event::RunStarted(started)) = records.first().map(|record| &record.event) else {
             return Err("the records do not begin with the start of a run".to_owned());
@@ -111,10 +112,10 @@ impl RecordedCaseRun {
         })
     }
 
-    /// Converts an exported result, as `runs export` and `run --output json` write it.
+    /// Parses an exported result of `runs export` or `run --output json`.
     ///
     /// # Errors
-    /// The text is no result of one conversation from an input to its end; in words.
+    /// The text is not the result of one conversation from an input to its end.
     pub fn parse_exported_result(text: &str) -> Result<Self, String> {
         let saved = SavedRecords::parse(text.as_bytes());
         let saved = saved.map_err(|error| format!("the file is not an exported result: {error}"))?;
@@ -125,7 +126,7 @@ impl RecordedCaseRun {
         Ok(recorded)
     }
 
-    /// Returns the recorded result of the execution. Returns `None` if there is no such execution.
+    /// Returns the recorded end of the execution. Returns `None` without such an execution.
     pub(crate) fn find_recorded_end(&self, agent: &Arc<str>, execution: u32) -> Option<AttemptEnd> {
         let executed = (agent.clone(), execution);
         let Some(result) = self.results.get(&executed) else {

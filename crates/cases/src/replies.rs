@@ -14,7 +14,10 @@ use serde_json::Value;
 
 use crate::missing_parts::{MissingPart, MissingStubCollector};
 
-/// Returns the stub of an execution; the error is the number of stubs.
+/// Returns the stub of an execution.
+///
+/// # Errors
+/// The number of stubs, if the list is too short.
 pub(crate) fn find_execution_stub(stubs: &AgentStubs, execution: u32) -> Result<&StubResult, usize> {
     match stubs {
         AgentStubs::Always(stub) => Ok(stub),
@@ -25,7 +28,7 @@ pub(crate) fn find_execution_stub(stubs: &AgentStubs, execution: u32) -> Result<
     }
 }
 
-/// Returns whether a stub gives replies of a model.
+/// Returns whether a stub defines replies of a model.
 pub(crate) fn contains_model_replies(stubs: &AgentStubs) -> bool {
     let all = match stubs {
         AgentStubs::Always(stub) => std::slice::from_ref(stub),
@@ -34,6 +37,7 @@ pub(crate) fn contains_model_replies(stubs: &AgentStubs) -> bool {
     all.iter().any(|stub| matches!(stub.output, StubOutput::Replies(_)))
 }
 
+/// Returns the replies of the stub of an execution. Returns no replies for another stub.
 fn list_execution_replies(stubs: &AgentStubs, execution: u32) -> &[StubReply] {
     match find_execution_stub(stubs, execution).map(|stub| &stub.output) {
         Ok(StubOutput::Replies(replies)) => replies,
@@ -41,7 +45,7 @@ fn list_execution_replies(stubs: &AgentStubs, execution: u32) -> &[StubReply] {
     }
 }
 
-/// The replies of an agent.
+/// Prepared replies of an agent.
 pub(crate) struct AgentReplyStub {
     pub(crate) agent: Arc<str>,
     pub(crate) stubs: AgentStubs,
@@ -74,10 +78,10 @@ impl ReplyStub for AgentReplyStub {
     }
 }
 
-/// The number of an execution, and the key of its part.
+/// Number of an execution, and the key of its part.
 type RequestCounterKey = (u32, Option<Arc<str>>);
 
-/// A runner of an agent whose model gives prepared replies. An execution with another stub has its result.
+/// Runner of an agent whose model has prepared replies. An execution with another stub has the result of the stub.
 pub(crate) struct ReplyStubRunner {
     pub(crate) stubs: AgentStubs,
     /// The agent itself.
@@ -89,7 +93,7 @@ pub(crate) struct ReplyStubRunner {
 }
 
 impl ReplyStubRunner {
-    /// Counts the requests from the first attempt of the execution on.
+    /// Replaces the number of earlier requests by the number since the first attempt of the execution.
     fn with_requests_of_execution(&self, mut execution: ExecutionInput) -> ExecutionInput {
         let part = execution.part.as_ref().map(|part| part.key.clone());
         let mut earlier = self.earlier_requests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +122,7 @@ impl Runner for ReplyStubRunner {
     }
 }
 
-/// Returns the tool calls in all replies of a stub.
+/// Returns the tool calls in all replies of the stubs.
 pub(crate) fn list_tool_calls_in_replies(stubs: &AgentStubs) -> impl Iterator<Item = &StubToolCall> {
     let all = match stubs {
         AgentStubs::Always(stub) => std::slice::from_ref(stub),
@@ -131,6 +135,7 @@ pub(crate) fn list_tool_calls_in_replies(stubs: &AgentStubs) -> impl Iterator<It
     replies.flat_map(tool_calls_of_reply)
 }
 
+/// Returns the tool calls of the reply. Returns no calls for a text or an error.
 fn tool_calls_of_reply(reply: &StubReply) -> &[StubToolCall] {
     match reply {
         StubReply::Calls { calls, .. } => calls,
@@ -138,7 +143,7 @@ fn tool_calls_of_reply(reply: &StubReply) -> &[StubToolCall] {
     }
 }
 
-/// A runner of a tool of an agent, or of the result that a stub has for the call.
+/// Runner of a tool, which uses the result of a stub if there is one.
 pub(crate) struct ToolStubRunner {
     pub(crate) agent: Arc<str>,
     /// The name of the tool for the model.
@@ -154,7 +159,7 @@ pub(crate) struct ToolStubRunner {
     pub(crate) missing: Arc<MissingStubCollector>,
 }
 
-/// The end of a call for which a case has no result.
+/// Action for a call for which a case has no result.
 pub(crate) enum UnstubbedCallAction {
     /// The tool itself is called.
     Tool(Arc<dyn Runner>),
@@ -163,7 +168,7 @@ pub(crate) enum UnstubbedCallAction {
 }
 
 impl ToolStubRunner {
-    /// Finds the result that the replies of the agent have for the call of that number (from 1).
+    /// Returns the result that the replies of the agent define for the call with this number (from 1).
     fn find_call_result(&self, execution: u32, number: u32) -> Option<Value> {
         let replies = self
             .stubs

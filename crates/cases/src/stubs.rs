@@ -24,7 +24,7 @@ use crate::replies::{
 };
 use crate::watch::CaseObserver;
 
-/// The stubs of a case.
+/// Stubs and observations of a case.
 pub(crate) struct CaseStubs {
     stubs: Vec<(Arc<str>, AgentStubs)>,
     answered_agents: Vec<Arc<str>>,
@@ -40,7 +40,7 @@ pub(crate) struct CaseStubs {
 }
 
 impl CaseStubs {
-    /// Creates stubs: those of a test file, then those of a recorded run. Agents that are answered ask.
+    /// Creates the stubs of a case, then those of a recorded run. Agents with answers ask their questions.
     pub(crate) fn new(case: &TestCase, recorded: Option<Arc<RecordedCaseRun>>) -> Arc<Self> {
         let (mut stubs, mut answered_agents) = (case.stubs.clone(), Vec::new());
         for (agent, answer) in &case.answers {
@@ -62,23 +62,24 @@ impl CaseStubs {
         })
     }
 
-    /// Returns whether plain answers of the agent are given with the run.
+    /// Returns whether the run receives plain answers for the agent.
     pub(crate) fn has_plain_answers(&self, agent: &Arc<str>) -> bool {
         self.answered_agents.contains(agent)
     }
 
-    /// Returns the executions for which nothing was prepared.
+    /// Returns the executions without a prepared stub.
     pub(crate) fn list_missing_stubs(&self) -> Vec<MissingStub> {
         self.missing.list_missing_stubs()
     }
 
+    /// Records a missing part. Returns a failed attempt.
     fn fail_with_missing_part(&self, agent: &Arc<str>, execution: u32, what: MissingPart) -> AttemptEnd {
         self.missing.add(agent, execution, what);
         AttemptEnd::from_failure(FailureKind::Unavailable, "the test has no stub for this execution")
     }
 }
 
-/// Returns the answers of a person who also answers with nothing, which means the `default`.
+/// Returns the answers of a person as stubs if one of the answers is blank and thus means the `default`. Otherwise returns `None`.
 fn stubs_for_blank_answers(answer: &Value) -> Option<AgentStubs> {
     let is_blank = |answer: &Value| answer.as_str().is_some_and(|text| text.trim().is_empty());
     let to_stub = |answer: &Value| {
@@ -96,7 +97,7 @@ fn stubs_for_blank_answers(answer: &Value) -> Option<AgentStubs> {
     }
 }
 
-/// The stubs for the agents of one ensemble.
+/// Replacements of the agents of one ensemble by stubs.
 pub(crate) struct EnsembleStubs {
     pub(crate) stubbed: Arc<CaseStubs>,
     /// The agents around the ensemble.
@@ -104,10 +105,12 @@ pub(crate) struct EnsembleStubs {
 }
 
 impl EnsembleStubs {
+    /// Returns the name of the agent after the names of the outer agents.
     fn path_from_outermost(&self, agent: &str) -> Arc<str> {
         format!("{}{agent}", self.outer_path).into()
     }
 
+    /// Builds a runner that returns the results of the stubs.
     fn build_stub_runner(&self, agent: &Agent, path: Arc<str>, stubs: StubsByAddress) -> Arc<dyn Runner> {
         Arc::new(StubResultRunner {
             agent: path,
@@ -117,12 +120,13 @@ impl EnsembleStubs {
         })
     }
 
+    /// Returns the stubs with exactly this path.
     fn find_stubs_by_path(&self, path: &str) -> Option<&AgentStubs> {
         let mut stubs = self.stubbed.stubs.iter();
         stubs.find(|(name, _)| **name == *path).map(|(_, stubs)| stubs)
     }
 
-    /// Finds the stubs of an agent and of its parts. `is_person`: a stub can have the bare name of the agent.
+    /// Collects the stubs of an agent and of its parts. If `is_person`, a stub can have the bare name of the agent.
     fn collect_agent_stubs(&self, path: &str, is_person: bool) -> StubsByAddress {
         let address: Option<RequestAddress> = path.parse().ok();
         let mut named_stubs = StubsByAddress::default();
@@ -145,8 +149,8 @@ impl EnsembleStubs {
         named_stubs
     }
 
-    /// Returns the runner of a tool of an agent: the results of its stubs, and of the replies of the agent. `model_name`: the
-    /// name of the tool for the model; `stub_name`: the name of its stub.
+    /// Builds the runner of a tool of an agent, with results of stubs and of replies.
+    /// `model_name` is the name of the tool for the model, and `stub_name` the name of its stub.
     fn build_tool_runner(
         &self,
         agent: &str,
@@ -173,6 +177,7 @@ impl EnsembleStubs {
         })
     }
 
+    /// Builds the runner of a stubbed tool of an MCP server.
     fn build_server_tool_runner(&self, agent: &Agent, used: &ToolReference, tool: &str) -> Arc<dyn Runner> {
         let names = (
             server_tool_name(&used.tool, tool).into(),
@@ -182,8 +187,8 @@ impl EnsembleStubs {
         self.build_tool_runner(&agent.name, names, UnstubbedCallAction::Missing(needs))
     }
 
-    /// Lists the tools of a server that the case replaces, as far as the agent can call them: tools with a stub, and tools
-    /// that the replies of the agent call. In a live case, only calls with a `result` replace a tool.
+    /// Returns the tools of a server that the case replaces and the agent can call: tools with a stub, and tools in replies.
+    /// In a live case, only calls with a `result` replace a tool.
     fn list_replaced_server_tools(&self, agent: &Agent, used: &ToolReference) -> Vec<Arc<str>> {
         let prefix = self.path_from_outermost(&format!("{}.", used.tool));
         let with_stub = self
@@ -224,7 +229,7 @@ impl EnsembleStubs {
     }
 }
 
-/// The tools of an MCP server that a case replaces.
+/// Tools of an MCP server that a case replaces.
 struct StubbedServerTools {
     runners: Vec<(Arc<str>, Arc<dyn Runner>)>,
     is_live: bool,
@@ -393,7 +398,7 @@ impl AgentReplacements for EnsembleStubs {
     }
 }
 
-/// Gives what the test file says.
+/// Runner that returns the results of the stubs in a test file.
 struct StubResultRunner {
     agent: Arc<str>,
     stubs: StubsByAddress,
@@ -402,6 +407,7 @@ struct StubResultRunner {
 }
 
 impl StubResultRunner {
+    /// Waits for the delay of the stub, then returns its result. The first `failed_attempts` attempts fail.
     async fn run_stub_after_delay(&self, stub: &StubResult, execution: &ExecutionInput) -> AttemptEnd {
         if !stub.delay.is_zero() {
             tokio::time::sleep(stub.delay).await;
@@ -437,7 +443,7 @@ impl StubResultRunner {
     }
 }
 
-/// Returns the end of an attempt, with what the stub says it has used.
+/// Returns the end of an attempt, with the usage that the stub defines.
 fn end_with_stub_usage(stub: &StubResult, result: Result<JsonMap, ExecutionFailure>) -> AttemptEnd {
     let has_used = stub.tokens > 0 || stub.cost.is_some();
     AttemptEnd::Finished(AttemptResult {
@@ -475,7 +481,7 @@ impl Runner for StubResultRunner {
     }
 }
 
-/// Gives what a recorded run says.
+/// Runner that returns the results of a recorded run.
 struct RecordedCaseRunner {
     agent: Arc<str>,
     recorded: Arc<RecordedCaseRun>,
@@ -493,7 +499,7 @@ impl Runner for RecordedCaseRunner {
     }
 }
 
-/// Notes that there is no stub.
+/// Runner that records a missing stub and fails.
 struct MissingStubRunner {
     agent: Arc<str>,
     needs: String,

@@ -28,17 +28,17 @@ use crate::examples::{example_for_schema, satisfy_required_value};
 use crate::judge::list_agents_by_turn;
 use crate::suite::CheckedSuite;
 
-/// The number of states in which examples are looked for.
+/// Largest number of explored states in the search for examples.
 const MAX_EXPLORED_STATES: u64 = 20_000;
 
-/// A case that reaches what no case reaches.
+/// Case for a part that no other case reaches.
 #[derive(Debug, Clone)]
 pub struct SuggestedCase {
     /// The case.
     pub case: TestCase,
 }
 
-/// Suggested cases.
+/// Suggested cases, and the gaps without a case.
 #[derive(Debug, Default)]
 pub struct CaseSuggestions {
     /// The cases, each of which reaches something that no other one reaches.
@@ -47,7 +47,7 @@ pub struct CaseSuggestions {
     pub unresolved_gaps: Vec<UnreachedPart>,
 }
 
-/// Cases for these gaps.
+/// Suggests cases that reach these gaps. Runs each case to verify that it reaches its gap.
 pub fn suggest_cases_for_gaps(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &CaseDriver) -> CaseSuggestions {
     let plan = &sound.ensemble.plan;
     let goals: BTreeSet<ExplorationGoal> = gaps.iter().map(|gap| gap.goal).collect();
@@ -88,7 +88,7 @@ pub fn suggest_cases_for_gaps(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], d
     suggested
 }
 
-/// Renders the conversation of the case.
+/// Returns the name of a case that reaches the goal.
 fn name_for_goal(plan: &Plan, goal: ExplorationGoal) -> String {
     let edge = |id, position| plan.incoming_edges(id).map(|(_, edge)| edge).nth(position);
     let from = |id, position| edge(id, position).map_or("", |edge| plan.agent_name(edge.from));
@@ -106,6 +106,7 @@ fn name_for_goal(plan: &Plan, goal: ExplorationGoal) -> String {
     }
 }
 
+/// Returns the name, with a number if another case has the name.
 fn make_unique_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
     let mut name: Arc<str> = told.into();
     let mut number = 2;
@@ -116,7 +117,8 @@ fn make_unique_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
     name
 }
 
-/// Returns the case with what happens in it as its expectation, and what it reaches.
+/// Runs the case, and expects its actual outcome and turns from then on. Also returns the parts that the case reaches.
+/// Returns `None` if the case fails or does not reach the goal.
 fn run_suggested_case(
     sound: CheckedSuite<'_>,
     mut case: TestCase,
@@ -151,8 +153,7 @@ fn run_suggested_case(
     (reached.has_reached(goal) && run(&case).is_some()).then_some((case, reached))
 }
 
-/// The choice between two demands for the same value. Exploration may ask again for a value that has not changed, and then
-/// assume another answer than before.
+/// Preference between two demands for the same value. Exploration can assume a different result for an unchanged value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConflictPreference {
     First,
@@ -160,10 +161,11 @@ enum ConflictPreference {
 }
 
 impl ConflictPreference {
+    /// Both preferences, in the order in which they are tried.
     const BOTH: [Self; 2] = [Self::First, Self::Last];
 }
 
-/// Returns the example as a case; `None`: it contains something for which there is no stub.
+/// Builds a case from the example conversation. Returns `None` if a stub cannot represent the conversation.
 fn build_case_from_path(
     plan: &Plan,
     end: &PossibleEnd,
@@ -196,7 +198,7 @@ fn build_case_from_path(
     Some(example.into_case(name))
 }
 
-/// Inputs that a run must be given.
+/// Returns example values for the inputs without a default.
 fn examples_of_required_inputs(plan: &Plan) -> JsonMap {
     let inputs = plan.ensemble().inputs.iter().flatten();
     let needed = inputs.filter(|input| input.default_value().is_none());
@@ -205,9 +207,10 @@ fn examples_of_required_inputs(plan: &Plan) -> JsonMap {
         .collect()
 }
 
-/// An agent, and which of its executions.
+/// Agent, and the number of its execution.
 type ExecutedAgent = (Arc<str>, u32);
 
+/// Builder of a case from an example conversation.
 struct ExampleCaseBuilder<'p> {
     plan: &'p Plan,
     prefer: ConflictPreference,
@@ -220,7 +223,7 @@ struct ExampleCaseBuilder<'p> {
 }
 
 impl ExampleCaseBuilder<'_> {
-    /// Notes what a value should be that is read now.
+    /// Records the demand on a value that a condition reads now.
     fn add_value_demand(&mut self, dependency: Option<&Arc<str>>, mut demand: ValueRequirement) {
         let agent = match demand.variable {
             ExampleVariable::Output => dependency.cloned(),
@@ -260,6 +263,7 @@ impl ExampleCaseBuilder<'_> {
         }
     }
 
+    /// Changes the inputs so that they satisfy the demand.
     fn satisfy_input_demand(&mut self, demand: &ValueRequirement) {
         let input = demand
             .path
@@ -273,7 +277,7 @@ impl ExampleCaseBuilder<'_> {
         }
     }
 
-    /// Notes an execution. `None`: there is no stub for it.
+    /// Records an execution. Returns `None` if no stub can represent the execution.
     fn add_explored_execution(&mut self, ran: &ExploredExecution) -> Option<()> {
         let agent = self.plan.agent(self.plan.find_agent_id(&ran.agent)?);
         let is_question = matches!(agent.kind, AgentKind::Input(_));
@@ -299,6 +303,7 @@ impl ExampleCaseBuilder<'_> {
         Some(())
     }
 
+    /// Converts the recorded executions and demands to a case.
     fn into_case(self, name: Arc<str>) -> TestCase {
         let (mut answers, mut stubs) = (Vec::new(), Vec::new());
         for agent in &self.plan.ensemble().agents {
@@ -346,12 +351,14 @@ impl ExampleCaseBuilder<'_> {
         }
     }
 
+    /// Returns the demands on the output of the execution.
     fn list_demands(&self, ran: &ExploredExecution) -> &[ValueRequirement] {
         self.demands
             .get(&(ran.agent.clone(), ran.execution))
             .map_or(&[], Vec::as_slice)
     }
 
+    /// Builds the answer of a person that satisfies the demands.
     fn build_answer(&self, agent: &Agent, ran: &ExploredExecution, choices: &[String]) -> Value {
         let mut output = json!({"response": choices.first().map_or("yes", String::as_str)});
         let spoken = match choices {
@@ -368,6 +375,7 @@ impl ExampleCaseBuilder<'_> {
         }
     }
 
+    /// Builds the stub with the result of the execution.
     fn build_stub(&self, agent: &Agent, ran: &ExploredExecution) -> StubResult {
         let gives = match (ran.result, &agent.kind) {
             (ExecutionResult::Succeeded, AgentKind::Input(input)) => {
@@ -393,6 +401,7 @@ impl ExampleCaseBuilder<'_> {
         }
     }
 
+    /// Builds an output that satisfies the schema and the demands.
     fn build_output(&self, agent: &Agent, ran: &ExploredExecution) -> StubOutput {
         let demands = self.list_demands(ran);
         if demands.is_empty() && agent.output_schema.is_none() && ran.requests.is_none() {
@@ -418,13 +427,13 @@ impl ExampleCaseBuilder<'_> {
     }
 }
 
-/// Returns the first of them, if all are the same.
+/// Returns the value if all values are equal. Otherwise returns `None`.
 fn single_distinct_value<T: PartialEq>(all: &[T]) -> Option<&T> {
     let first = all.first()?;
     all.iter().all(|one| one == first).then_some(first)
 }
 
-/// Returns the case as an item of `cases`, each line after `indent` spaces.
+/// Renders the case as an item of `cases`. Each line starts with `indent` spaces.
 pub fn render_case_as_yaml(case: &TestCase, indent: usize) -> String {
     let margin = " ".repeat(indent);
     let mut text = format!("{margin}- name: {}\n", spell_string(&case.name, SpellingContext::Block));
@@ -478,6 +487,7 @@ pub fn render_case_as_yaml(case: &TestCase, indent: usize) -> String {
     text
 }
 
+/// Converts a failure to its form in a test file.
 fn failure_to_json(failure: &ExecutionFailure) -> Value {
     let mut map = json!({"fail": failure.error});
     if failure.kind != FailureKind::Reported {
@@ -494,6 +504,7 @@ fn failure_to_json(failure: &ExecutionFailure) -> Value {
     map
 }
 
+/// Converts a stub to its form in a test file.
 fn stub_to_json(stub: &StubResult) -> Value {
     let mut map = match &stub.output {
         StubOutput::Text(text) if stub.tokens == 0 && stub.cost.is_none() => return json!(text),

@@ -17,7 +17,7 @@ use ensemble_runs::Runs;
 use crate::check::check_test_cases;
 use crate::recorded_case::{RecordedCaseRun, load_recorded_run};
 
-/// A test file.
+/// Test file with its ensemble, recorded runs and findings.
 pub struct TestSuite {
     loaded: TestFileLoadResult,
     /// The ensemble, if it can run.
@@ -30,7 +30,7 @@ pub struct TestSuite {
     pub findings: Vec<Diagnostic>,
 }
 
-/// A test file without errors.
+/// Test file without errors, with its ensemble and recorded runs.
 #[derive(Clone, Copy)]
 pub struct CheckedSuite<'s> {
     /// The cases.
@@ -42,7 +42,7 @@ pub struct CheckedSuite<'s> {
 }
 
 impl TestSuite {
-    /// Reads a test file that stands at `path`.
+    /// Loads the test file at `path` with its ensemble and recorded runs, and collects the findings.
     pub fn load_and_check(source: &SourceText, path: &Path, runs: &Runs) -> Self {
         let loaded = loader::load_test_file(source);
         let mut suite = Self {
@@ -75,7 +75,7 @@ impl TestSuite {
         self.loaded.source()
     }
 
-    /// Returns the file, if it has no errors.
+    /// Returns the cases and the ensemble. Returns `None` if a finding is an error.
     pub fn checked_suite(&self) -> Option<CheckedSuite<'_>> {
         let is_sound = self
             .findings
@@ -88,7 +88,7 @@ impl TestSuite {
         })
     }
 
-    /// Returns the cases of an ensemble that is refused, as they expect. Returns `None` if the file has errors.
+    /// Returns the cases if the ensemble is refused and all cases expect the refusal. Returns `None` if the file has other errors.
     pub fn cases_of_refused_ensemble(&self) -> Option<&TestFile> {
         let file = self.loaded.file.as_ref().filter(|_| self.is_refused)?;
         let mut findings = self.findings.iter();
@@ -97,26 +97,26 @@ impl TestSuite {
             .then_some(file)
     }
 
-    /// Returns the text as it was loaded.
+    /// Returns the result of loading the test file.
     pub fn load_result(&self) -> &TestFileLoadResult {
         &self.loaded
     }
 
-    /// Returns the bytes of a place.
+    /// Returns the byte range of a location in the text.
     pub fn resolve_location(&self, at: &RouteLocation) -> Span {
         let document = self.loaded.document.as_ref();
         document.map_or_else(Span::default, |document| document.resolve_span(at))
     }
 }
 
-/// An ensemble that cannot be tested.
+/// Error about an ensemble that cannot be tested.
 struct UntestableEnsemble {
     finding: Finding,
     /// Whether the file of the ensemble has errors, so that a run refuses the ensemble.
     has_errors: bool,
 }
 
-/// Returns the ensemble that the file tests.
+/// Prepares the ensemble that the file tests: the named file, or the file with the matching name.
 fn prepare_tested_ensemble(
     file: &TestFile,
     path: &Path,
@@ -144,7 +144,7 @@ fn prepare_tested_ensemble(
     })
 }
 
-/// Returns the recorded runs of the cases.
+/// Loads the recorded run of each case with `from`. Adds a finding for each record that cannot be used.
 fn load_recorded_runs(
     file: &TestFile,
     folder: &Path,

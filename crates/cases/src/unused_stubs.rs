@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::judge::UnmetExpectation;
 
-/// Returns a failure for each stub and each answer of the case that is for a part of an agent of the outermost ensemble, if
-/// the agent succeeded and none of its executions had that part.
+/// Returns a failure for each stub or answer of a part that does not exist, if the agent of the outermost ensemble succeeded.
 pub(crate) fn find_unused_part_stubs(at: usize, case: &TestCase, state: &ConversationState) -> Vec<UnmetExpectation> {
     let stubs = case.stubs.iter().map(|(name, _)| ("stubs", name));
     let answers = case.answers.iter().map(|(name, _)| ("answers", name));
@@ -29,7 +28,7 @@ pub(crate) fn find_unused_part_stubs(at: usize, case: &TestCase, state: &Convers
     named.collect()
 }
 
-/// Returns the keys of the parts of the agent, if it succeeded and none of its executions had the part of the segment.
+/// Returns the part keys of successful executions of the agent. Returns `None` if one of them is the part of the segment.
 fn list_parts_if_missing(segment: &AddressSegment, state: &ConversationState) -> Option<Vec<String>> {
     let key = segment.part.as_deref()?;
     let executions = state.list_executions();

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use crate::judge::{CaseConversation, CaseExpectationChecker, are_equal_values, have_same_agents, list_agents_by_turn};
 
-/// Returns the expectations as they are written, with those replaced that the conversation contradicts; `None`: nothing
-/// is to be replaced. What holds stays as it is written.
+/// Replaces the written expectations that the conversation contradicts, and keeps the others as written.
+/// Returns `None` if nothing has to be replaced.
 pub fn update_contradicted_expectations(
     case: &TestCase,
     written: &Value,
@@ -44,13 +44,14 @@ pub fn update_contradicted_expectations(
     (new != *written).then_some(new)
 }
 
+/// Updater of the expectations of a case.
 struct ExpectationUpdater<'c> {
     expect: &'c CaseExpectations,
     judge: CaseExpectationChecker<'c>,
 }
 
 impl ExpectationUpdater<'_> {
-    /// Returns the value that this expectation should have; `None`: it cannot be met by any value.
+    /// Returns the new value of the expectation. Returns `None` if no value can meet the expectation.
     fn update_expectation(&self, key: &str, written: &Value) -> Option<Value> {
         let keep_written = || Some(written.clone());
         match key {
@@ -94,7 +95,7 @@ impl ExpectationUpdater<'_> {
         }
     }
 
-    /// Returns the actual outcome, or the written ones if they contain the actual one.
+    /// Returns the written outcomes if they contain the actual outcome. Otherwise returns the actual outcome.
     fn update_outcome(&self, written: &Value) -> Value {
         let actual = self.actual_outcome();
         let is_expected = actual
@@ -103,6 +104,7 @@ impl ExpectationUpdater<'_> {
         if is_expected { written.clone() } else { actual }
     }
 
+    /// Returns the written result if it equals the actual result. Otherwise returns the actual result.
     fn update_exact_result(&self, written: &Value) -> Value {
         let actual = self.judge.actual_result();
         let is_same = |expected: &Value| are_equal_values(expected, &actual);
@@ -112,12 +114,13 @@ impl ExpectationUpdater<'_> {
         }
     }
 
+    /// Returns the outcome of the conversation.
     fn actual_outcome(&self) -> Value {
         let run_end = self.judge.state().run_end();
         run_end.map_or(Value::Null, |ended| ended.completion_reason.as_str().into())
     }
 
-    /// Returns the turns; those that are as expected stay as they are written.
+    /// Returns the actual turns. Turns that are as expected stay as written.
     fn update_turns(&self, written: &Value) -> Value {
         let expected = self.expect.turns.as_deref().unwrap_or_default();
         let spelt = |(at, turn): (usize, &Vec<Arc<str>>)| {
@@ -137,7 +140,7 @@ impl ExpectationUpdater<'_> {
             .collect()
     }
 
-    /// Returns the agents of the list that run, in the order in which they do; `None`: none of them runs.
+    /// Returns the agents of the list that run, in the order in which they run. Returns `None` if none of them runs.
     fn update_order(&self) -> Option<Vec<Arc<str>>> {
         let expected = &self.expect.order;
         let actual = list_agents_by_turn(&self.judge.conversation.records);
@@ -160,6 +163,7 @@ impl ExpectationUpdater<'_> {
         (!order.is_empty()).then_some(order)
     }
 
+    /// Returns the expected parts with their actual values. Returns `None` without an output.
     fn update_agent_output(&self, name: &str, written: &Value) -> Option<Value> {
         let output = self.judge.find_agent_output(name).ok()?;
         let actual_output = if written.is_string() {
@@ -170,6 +174,7 @@ impl ExpectationUpdater<'_> {
         project_to_expected(written, actual_output)
     }
 
+    /// Removes the agents that ran, and replaces reasons that do not match.
     fn update_not_run(&self, written: &Value) -> Value {
         let run_end = self.judge.state().run_end();
         let not_run = run_end.map_or(&[][..], |ended| &ended.not_run);
@@ -187,6 +192,7 @@ impl ExpectationUpdater<'_> {
         }
     }
 
+    /// Removes expected warnings that did not occur, and adds the actual warnings if there are unexpected ones.
     fn update_warnings(&self, written: &Value) -> Value {
         let actual = self.judge.list_run_warnings();
         let parts: Vec<&str> = written
@@ -205,6 +211,7 @@ impl ExpectationUpdater<'_> {
         json!(kept_parts.iter().copied().chain(more).collect::<Vec<_>>())
     }
 
+    /// Returns the actual value if it exceeds the written maximum. Otherwise returns the written value.
     fn raise_maximum(&self, written: &Value, actual: u64) -> Value {
         match written.as_u64() {
             Some(maximum) if actual > maximum => actual.into(),
@@ -213,7 +220,7 @@ impl ExpectationUpdater<'_> {
     }
 }
 
-/// Returns the names; the value as it is written if they are the expected ones.
+/// Returns the written value if the names are the expected names. Otherwise returns the names.
 fn keep_written_names(names: Vec<Arc<str>>, expected: &[Arc<str>], written: &Value) -> Value {
     match names == expected {
         true => written.clone(),
@@ -221,23 +228,24 @@ fn keep_written_names(names: Vec<Arc<str>>, expected: &[Arc<str>], written: &Val
     }
 }
 
-/// Returns a map with another value under each key, or without the key.
+/// Returns an object with other values. Omits keys for which `other` returns `None`.
 fn map_object_values(written: &Value, other: impl Fn(&str, &Value) -> Option<Value>) -> Value {
     let entries = written.as_object().into_iter().flatten();
     let entries = entries.filter_map(|(name, value)| Some((name.clone(), other(name, value)?)));
     Value::Object(entries.collect())
 }
 
+/// Returns whether the value is an empty list or object.
 fn is_empty_collection(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
 }
 
-/// Nothing instead of what has become empty.
+/// Returns `None` if the new value is empty and the written value was not.
 fn reject_newly_empty(written: &Value, new: Value) -> Option<Value> {
     (!is_empty_collection(&new) || is_empty_collection(written)).then_some(new)
 }
 
-/// Returns the parts of the actual value that are expected; `None`: there are none.
+/// Returns the actual values of the expected keys. Returns `None` if no expected key exists.
 fn project_to_expected(expected: &Value, actual: &Value) -> Option<Value> {
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::judge::{CaseConversation, CaseExpectationChecker, UnmetExpectation};
 
-/// The ensemble of a judge; its profile is filled in.
+/// Text of the ensemble of a judge. The name of the profile is inserted.
 const JUDGE_ENSEMBLE: &str = r#"name: judge
 agents:
   - name: judge
@@ -32,7 +32,7 @@ agents:
       properties: {reason: {type: string}, verdict: {type: boolean}}
 "#;
 
-/// Returns the expectations of models that are not met in this conversation of the case `at`.
+/// Asks the judges about the conversation. Returns the criteria without a majority as unmet expectations.
 pub(crate) async fn list_unmet_criteria(
     runs: &Runs,
     tested: &PreparedEnsemble,
@@ -66,7 +66,7 @@ pub(crate) async fn list_unmet_criteria(
     failures
 }
 
-/// The votes.
+/// Votes of the judges about one criterion.
 #[derive(Debug, Default)]
 struct JudgeVotes {
     yes: u32,
@@ -75,7 +75,10 @@ struct JudgeVotes {
     reasons: Vec<String>,
 }
 
-/// Asks until the votes that are left cannot change the result.
+/// Asks the judge until the remaining votes cannot change the result.
+///
+/// # Errors
+/// The judge cannot be asked.
 async fn vote_until_decided(
     runs: &Runs,
     tested: &PreparedEnsemble,
@@ -106,7 +109,7 @@ async fn vote_until_decided(
     Ok(verdict)
 }
 
-/// Returns the ensemble of the judge, with the profiles of the ensemble under test.
+/// Prepares the ensemble of the judge, with the profiles of the tested ensemble.
 fn prepare_judge_ensemble(tested: &PreparedEnsemble, question: &Question) -> Result<PreparedEnsemble, String> {
     let text = JUDGE_ENSEMBLE.replace(
         "model_profile: judge",
@@ -125,7 +128,7 @@ fn prepare_judge_ensemble(tested: &PreparedEnsemble, question: &Question) -> Res
     Ok(tested.with_plan(Arc::new(plan)))
 }
 
-/// Renders the question for the judge.
+/// Renders the criterion and the output for the judge.
 fn render_judge_input(question: &Question, conversation: &CaseConversation) -> Result<Arc<str>, String> {
     let judged = CaseExpectationChecker {
         at: 0,
@@ -141,6 +144,10 @@ fn render_judge_input(question: &Question, conversation: &CaseConversation) -> R
     Ok(format!("The criterion:\n\n{criterion}\n\nThe output:\n\n{text}").into())
 }
 
+/// Runs the judge once. Returns its output.
+///
+/// # Errors
+/// The run fails, or the judge has no output.
 async fn run_judge_once(runs: &Runs, judge: &Arc<PreparedEnsemble>, input: &Arc<str>) -> Result<Value, String> {
     let options = RunOptions {
         input: Some(input.clone()),

@@ -9,10 +9,10 @@ use ensemble_core::runner::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::cases::CaseExpectations;
 use ensemble_runs::PromptPreview;
 
-/// How long a counted execution waits, so that all executions that can run with it have begun. The time is virtual.
+/// Virtual time that a counted execution waits, so that all parallel executions have started.
 const OVERLAP_WAIT: Duration = Duration::from_millis(1);
 
-/// A prompt that an execution sent, or would have sent.
+/// Prompt that an execution sent, or would have sent without a stub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedPrompt {
     /// The agent, with the agents around it: `outer.inner`.
@@ -23,7 +23,7 @@ pub struct ObservedPrompt {
     pub text: Result<String, String>,
 }
 
-/// The executions of an agent, and how many of them run at once.
+/// Largest number of parallel executions of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedParallelism {
     /// The agent, with the agents around it.
@@ -33,7 +33,7 @@ pub struct ObservedParallelism {
     running: u32,
 }
 
-/// The observations of a case.
+/// Observer of the executions of a case.
 #[derive(Debug, Default)]
 pub(crate) struct CaseObserver {
     asked_agents: Vec<Arc<str>>,
@@ -43,7 +43,7 @@ pub(crate) struct CaseObserver {
 }
 
 impl CaseObserver {
-    /// Creates the observations that the expectations need.
+    /// Creates an observer of the prompts and executions that the expectations need.
     pub(crate) fn for_expected_observations(expect: &CaseExpectations) -> Arc<Self> {
         Arc::new(Self {
             asked_agents: expect.asked.iter().map(|(agent, _)| agent.clone()).collect(),
@@ -52,15 +52,17 @@ impl CaseObserver {
         })
     }
 
+    /// Returns the prompts that were observed so far.
     pub(crate) fn observed_prompts(&self) -> Vec<ObservedPrompt> {
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Returns the parallel executions that were observed so far.
     pub(crate) fn observed_parallelism(&self) -> Vec<ObservedParallelism> {
         self.loads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Wraps the runner of an agent, if its executions are observed.
+    /// Wraps the runner of an agent if the case observes the executions of the agent. Otherwise returns the runner.
     pub(crate) fn wrap_if_observed(
         self: &Arc<Self>,
         agent: &Arc<str>,
@@ -81,6 +83,7 @@ impl CaseObserver {
         })
     }
 
+    /// Changes the number of running executions of the agent, and updates the maximum.
     fn change_running_count(&self, agent: &Arc<str>, difference: i32) {
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
         let at = loads.iter().position(|load| load.agent == *agent).unwrap_or_else(|| {
@@ -97,7 +100,7 @@ impl CaseObserver {
     }
 }
 
-/// A runner that observes the executions of an agent.
+/// Runner that observes the executions of an agent.
 struct ObservingRunner {
     agent: Arc<str>,
     preview: Option<PromptPreview>,
@@ -106,10 +109,11 @@ struct ObservingRunner {
     watch: Arc<CaseObserver>,
 }
 
-/// The count of an execution while it runs.
+/// Guard that counts an execution as running until it is dropped.
 struct RunningCountGuard<'w>(&'w ObservingRunner);
 
 impl<'w> RunningCountGuard<'w> {
+    /// Counts an execution of the runner as running.
     fn count_execution(runner: &'w ObservingRunner) -> Self {
         runner.watch.change_running_count(&runner.agent, 1);
         Self(runner)

@@ -18,19 +18,20 @@ use ensemble_language::data::{JsonMap, RESPONSE_KEY, parse_whole_object, strip_b
 
 pub use missing_object::{ObjectInText, describe_missing_object, find_object_in_text, unread_keys_warning};
 
-/// The key that asks for executions of other agents.
+/// Key of an output that requests executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
 
-/// Returns the output for a reply of a model that was not asked for JSON.
+/// Parses a reply of a model that was not asked for JSON. The text is added as `response`.
 pub fn parse_reply_without_schema(text: &str) -> JsonMap {
     add_response_key(parse_whole_object_or_block(strip_last_newline(text)), text)
 }
 
-/// Returns the output for a reply of a model that was asked for JSON by a schema.
+/// Parses a reply of a model that was asked for JSON by a schema. Accepts one fenced object inside other text.
 pub fn parse_reply_with_schema(text: &str) -> JsonMap {
     add_response_key(find_json_object(strip_last_newline(text)), text)
 }
 
+/// Returns the keys of the object and the text under `response`, unless the object has this key.
 fn add_response_key(object: Option<JsonMap>, text: &str) -> JsonMap {
     let mut output = object.unwrap_or_default();
     let text = strip_last_newline(strip_byte_order_mark(text));
@@ -38,16 +39,15 @@ fn add_response_key(object: Option<JsonMap>, text: &str) -> JsonMap {
     output
 }
 
-/// Returns whether the reply has requests for other agents in an object inside other text, where they are not taken.
+/// Returns whether the reply contains agent requests in an object inside other text. Such requests are ignored.
 pub fn has_ignored_agent_requests(text: &str) -> bool {
     parse_whole_object_or_block(text).is_none()
         && find_only_json_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
 }
 
-/// Returns the part of the output that `output_schema` applies to: the output without the full text that
-/// [`parse_json_reply`] adds.
+/// Returns the part of the output that `output_schema` applies to: without the full text that the parser of replies added.
 ///
-/// It depends on the output alone, so a later validation of the output gives the same result.
+/// The result depends on the output alone, so a later validation of the output has the same result.
 pub fn output_for_schema(output: &JsonMap) -> Cow<'_, JsonMap> {
     let text = output.get(RESPONSE_KEY).and_then(Value::as_str);
     match text.and_then(find_json_object) {
@@ -58,12 +58,12 @@ pub fn output_for_schema(output: &JsonMap) -> Cow<'_, JsonMap> {
     }
 }
 
+/// Returns whether the output has exactly the keys of the object and one more key.
 fn is_output_from_object(object: &JsonMap, output: &JsonMap) -> bool {
     output.len() == object.len() + 1 && object.iter().all(|(key, value)| output.get(key) == Some(value))
 }
 
-/// Returns the JSON object that is the whole text or its only fenced block. From a block inside other text no requests
-/// are taken.
+/// Returns the JSON object that is the whole text or its only fenced block. Removes agent requests from a block inside other text.
 fn find_json_object(text: &str) -> Option<JsonMap> {
     parse_whole_object_or_block(text).or_else(|| {
         let mut object = find_only_json_block(text)?;
@@ -78,7 +78,7 @@ fn parse_whole_object_or_block(text: &str) -> Option<JsonMap> {
         .or_else(|| parse_whole_object(&find_block_as_whole_text(strip_byte_order_mark(text).trim())?))
 }
 
-/// Returns the JSON object in the only fenced block that has one.
+/// Returns the JSON object of the only fenced block that contains an object. Returns `None` if several blocks contain one.
 fn find_only_json_block(text: &str) -> Option<JsonMap> {
     let mut objects = list_json_blocks(text)
         .into_iter()
@@ -116,12 +116,12 @@ fn find_block_as_whole_text(text: &str) -> Option<String> {
     None
 }
 
-/// Returns the contents of the fenced blocks marked as JSON or not marked at all, as Markdown fences them.
+/// Returns the contents of the fenced blocks that are marked as JSON or not marked.
 fn list_json_blocks(text: &str) -> Vec<String> {
     scan_fences(text).blocks.into_iter().map(|block| block.text).collect()
 }
 
-/// The fences of a text.
+/// Fenced blocks of a text, and the line of an unclosed fence.
 #[derive(Debug, Default)]
 struct ScannedFences {
     /// The blocks marked as JSON or not marked at all.
@@ -138,6 +138,7 @@ struct FencedBlock {
     line: usize,
 }
 
+/// Scans the text for fences. Collects the blocks for JSON and the line of an unclosed fence.
 fn scan_fences(text: &str) -> ScannedFences {
     let mut fences = ScannedFences::default();
     let mut lines = text.lines().zip(1..);
@@ -163,15 +164,17 @@ fn scan_fences(text: &str) -> ScannedFences {
     fences
 }
 
+/// Returns whether the line closes a block that this fence opened.
 fn closes_fence(line: &str, fence: &str) -> bool {
     line.trim().len() >= fence.len() && line.trim().chars().all(|c| fence.starts_with(c))
 }
 
+/// Returns whether the language of a fence is JSON or missing.
 fn is_json_language(language: &str) -> bool {
     language.is_empty() || language.eq_ignore_ascii_case("json")
 }
 
-/// Returns the fence that a line opens, and the language it names.
+/// Parses a line that opens a fence. Returns the fence characters and the language. Returns `None` for other lines.
 fn parse_opening_fence(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let mark = line.chars().next().filter(|c| ['`', '~'].contains(c))?;

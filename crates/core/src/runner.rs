@@ -32,10 +32,10 @@ pub use records::{CallPosition, ExecutionRecorder, LogSender, UncommittedEvent};
 /// A boxed future, for traits that are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The number of bytes of stderr that are kept for an execution, from its end.
+/// Number of bytes at the end of stderr that are kept for an execution.
 pub const MAX_KEPT_STDERR: usize = 64 << 10;
 
-/// Performs the executions of one agent.
+/// Runner of one agent, which performs the executions of the agent.
 pub trait Runner: Send + Sync {
     /// Performs one attempt. The caller enforces timeouts by dropping the future.
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd>;
@@ -54,7 +54,7 @@ pub fn attempt_timeout_failure(limit: Duration) -> ExecutionFailure {
     )
 }
 
-/// All data that an execution may use.
+/// All data that one attempt of an execution can use.
 #[derive(Debug, Clone)]
 pub struct ExecutionInput {
     /// The id of the run.
@@ -122,12 +122,12 @@ pub struct ExecutionInput {
 }
 
 impl ExecutionInput {
-    /// Returns the latest outputs of the agents that it depends on, whatever their latest executions came to.
+    /// Returns the latest outputs of the dependencies, also of agents whose latest execution failed. Scripts read these outputs.
     pub fn latest_success_outputs(&self) -> &[(Arc<str>, Arc<Value>)] {
         self.latest_outputs.as_deref().unwrap_or(&self.dependencies)
     }
 
-    /// Returns the first attempt of this execution of an agent, without outputs of other agents.
+    /// Creates the input of the first attempt of an execution, without outputs of other agents.
     pub fn first_attempt_without_outputs(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
         let agent_name = agent_name.into();
         Self {
@@ -165,7 +165,7 @@ impl ExecutionInput {
     }
 }
 
-/// The outcome of an attempt.
+/// End of one attempt: a result, requests that wait for an operator, or an interruption.
 #[derive(Debug, Clone)]
 pub enum AttemptEnd {
     /// The attempt ended.
@@ -197,7 +197,7 @@ pub struct AttemptResult {
 }
 
 impl AttemptResult {
-    /// Returns an attempt with this result, without a model and without parts.
+    /// Creates the result of an attempt without model usage and without parts.
     pub fn from_result(result: Result<JsonMap, ExecutionFailure>) -> Self {
         Self {
             result,
@@ -208,8 +208,8 @@ impl AttemptResult {
         }
     }
 
-    /// Returns the result that the record of the end of an execution contains. Earlier records contain the parts, the usage of
-    /// earlier attempts and what was recorded while the execution ran.
+    /// Creates the result from the record of the end of an execution.
+    /// The parts, the usage of earlier attempts and the recorded iterations are in earlier records.
     pub fn from_record(finished: ExecutionFinished) -> Self {
         Self {
             usage: finished.usage,
@@ -219,7 +219,7 @@ impl AttemptResult {
         }
     }
 
-    /// Returns the same result without the exchange between agent and model, except for the reason why the model stopped.
+    /// Removes the exchange between agent and model, except for the reason why the model stopped.
     #[must_use]
     pub fn without_iterations(self) -> Self {
         let last = self.exchange.last().and_then(ThreadIteration::stop_reason);
@@ -231,12 +231,12 @@ impl AttemptResult {
 }
 
 impl AttemptEnd {
-    /// Returns an attempt that succeeded with this output, without usage.
+    /// Creates a successful attempt with this output, without usage.
     pub fn from_output(output: JsonMap) -> Self {
         Self::Finished(AttemptResult::from_result(Ok(output)))
     }
 
-    /// Returns an attempt that failed, without usage.
+    /// Creates a failed attempt, without usage.
     pub fn from_failure(kind: FailureKind, error: impl Into<String>) -> Self {
         Self::Finished(AttemptResult::from_result(Err(ExecutionFailure::new(kind, error))))
     }

@@ -27,14 +27,13 @@ pub use self::sensitivity::is_secret_name;
 pub use self::stream::RedactingStream;
 use crate::conversation::Event;
 
-/// Shorter values (`none`, `ollama`) are no secrets, and to replace them would damage texts.
+/// Smallest number of bytes of a secret. Replacing shorter values (`none`, `ollama`) would damage texts.
 pub const MIN_SECRET_LENGTH: usize = 8;
 
-/// The replacement of a secret.
+/// Text that replaces a secret.
 pub const REDACTED_TEXT: &str = "[secret]";
 
-/// The keys of an event whose values are texts and data of agents, models, tools and people. The others are names and
-/// numbers by which events belong together.
+/// Keys of an event with texts and data of agents, models, tools and people. Other keys contain names and numbers that link events.
 const FREE_TEXT_KEYS: [&str; 25] = [
     "answer",
     "input",
@@ -63,10 +62,11 @@ const FREE_TEXT_KEYS: [&str; 25] = [
     "title",
 ];
 
-/// The secrets of a run, and the variables of the environment that child processes do not inherit. Clones share both.
+/// Secrets of a run, and environment variables that child processes do not inherit. Clones share both.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<RwLock<SecretsState>>);
 
+/// Data of [`Secrets`].
 #[derive(Default)]
 struct SecretsState {
     variables: BTreeSet<String>,
@@ -76,14 +76,14 @@ struct SecretsState {
 }
 
 impl SecretsState {
-    /// Returns the search for the secrets; `None`: there are none.
+    /// Returns the matcher, which is built at the first use. Returns `None` without secrets.
     fn lazy_matcher(&self) -> Option<&SecretMatcher> {
         let matcher = self.matcher.get_or_init(|| SecretMatcher::from_parts(&self.parts));
         matcher.as_ref()
     }
 }
 
-/// An error of the redaction of secrets.
+/// Error in the redaction of secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RedactionError {
     /// The search for the secrets cannot be built, so that every text is replaced.
@@ -95,18 +95,18 @@ pub enum RedactionError {
 }
 
 impl Secrets {
-    /// Withholds the variable from child processes that do not list it.
+    /// Withholds the environment variable from child processes that do not list the variable.
     pub fn withhold_from_children(&self, variable: &str) {
         let mut known_secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known_secrets.variables.insert(variable.to_owned());
     }
 
-    /// Strikes out the value from now on, and all that is inside of it, unless it is short.
+    /// Adds a value and its secret parts to the secrets, unless the value is short.
     pub fn add_secret(&self, value: &str) {
         self.add_secrets([value]);
     }
 
-    /// Strikes out these values from now on.
+    /// Adds these values and their secret parts to the secrets, except short values.
     pub fn add_secrets<'v>(&self, values: impl IntoIterator<Item = &'v str>) {
         let is_new =
             |value: &&str| value.trim().len() >= MIN_SECRET_LENGTH && !self.read_state().parts.contains_value(value);
@@ -119,10 +119,10 @@ impl Secrets {
         known_secrets.matcher = OnceLock::new();
     }
 
-    /// Checks that the secrets can be searched for.
+    /// Checks that the secrets can be searched for. Builds the matcher.
     ///
     /// # Errors
-    /// They cannot. Then every text is replaced.
+    /// The search is too large. Then every text is replaced.
     pub fn check_matcher(&self) -> Result<(), RedactionError> {
         match self
             .read_state()
@@ -134,7 +134,7 @@ impl Secrets {
         }
     }
 
-    /// Returns the variables that are withheld.
+    /// Returns the environment variables that child processes do not inherit.
     pub fn withheld_variables(&self) -> BTreeSet<String> {
         self.read_state().variables.clone()
     }
@@ -144,8 +144,7 @@ impl Secrets {
         self.read_state().parts.texts.is_empty()
     }
 
-    /// Splits a text that goes on into what can be shown, without secrets, and the end that may be the beginning of a
-    /// secret.
+    /// Splits a text into a redacted part that can be shown, and an end that can be the beginning of a secret.
     fn split_at_possible_secret(&self, text: &str) -> (String, String) {
         match self.read_state().lazy_matcher() {
             Some(matcher) => matcher.split_at_possible_secret(text),
@@ -153,7 +152,7 @@ impl Secrets {
         }
     }
 
-    /// Returns the text, which was cut out of a longer one, without secrets and without parts of secrets at its ends.
+    /// Redacts a fragment of a longer text, including parts of secrets at both ends of the fragment.
     pub fn redact_fragment(&self, text: &str) -> String {
         let known_secrets = self.read_state();
         match known_secrets.lazy_matcher() {
@@ -162,11 +161,12 @@ impl Secrets {
         }
     }
 
+    /// Locks the state for reading, also after a panic of a writer.
     fn read_state(&self) -> RwLockReadGuard<'_, SecretsState> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the text without secrets.
+    /// Replaces the secrets in the text.
     pub fn redact<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
         match self.read_state().lazy_matcher() {
             Some(matcher) => matcher.redact(text.into()),
@@ -174,24 +174,24 @@ impl Secrets {
         }
     }
 
-    /// Strikes the secrets out of all texts and keys of the value.
+    /// Replaces the secrets in all texts and keys of the value.
     pub fn redact_value(&self, value: &mut Value) {
         if let Some(matcher) = self.read_state().lazy_matcher() {
             matcher.redact_value_in_place(value, SecretReplacement::Whole);
         }
     }
 
-    /// Strikes the secrets out of all texts and keys of the map.
+    /// Replaces the secrets in all texts and keys of the map.
     pub fn redact_map(&self, map: &mut Map<String, Value>) {
         if let Some(matcher) = self.read_state().lazy_matcher() {
             matcher.redact_map_in_place(map, SecretReplacement::Whole);
         }
     }
 
-    /// Returns the event without secrets in what agents, models, tools and people have said.
+    /// Replaces the secrets in the texts and data of the event.
     ///
     /// # Errors
-    /// The event would be none without the secrets.
+    /// The event would not be valid without the secrets.
     pub fn redact_event(&self, event: Event) -> Result<Event, RedactionError> {
         let known_secrets = self.read_state();
         let Some(matcher) = known_secrets.lazy_matcher() else {
@@ -218,7 +218,7 @@ impl Secrets {
     }
 }
 
-/// The replacement of an object or a list that is a secret.
+/// Replacement of an object or a list that is a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SecretReplacement {
     /// One text.
@@ -228,7 +228,7 @@ enum SecretReplacement {
 }
 
 impl SecretMatcher {
-    /// Returns the event without secrets in stderr, of which only the end is kept: a secret can be cut in two.
+    /// Redacts stderr of the event as a fragment, because a secret can be cut at the start.
     fn redact_stderr_of_event(&self, mut event: Event) -> Event {
         let stderr = match &mut event {
             Event::ExecutionFinished(finished) => Some(&mut finished.stderr),
@@ -241,6 +241,7 @@ impl SecretMatcher {
         event
     }
 
+    /// Replaces the secrets in a value and its keys.
     fn redact_value_in_place(&self, value: &mut Value, form: SecretReplacement) {
         if self.is_secret_value(value) {
             replace_secret_value(value, form);
@@ -258,6 +259,7 @@ impl SecretMatcher {
         }
     }
 
+    /// Replaces the secrets in the keys and values of a map.
     fn redact_map_in_place(&self, map: &mut Map<String, Value>, form: SecretReplacement) {
         if self.is_secret_map(map) {
             map.values_mut().for_each(|value| replace_secret_value(value, form));
@@ -276,7 +278,7 @@ impl SecretMatcher {
             .for_each(|value| self.redact_value_in_place(value, form));
     }
 
-    /// Strikes the secrets out of the values that are free.
+    /// Replaces the secrets in the values of keys with free text.
     fn redact_free_texts(&self, value: &mut Value, form: SecretReplacement) {
         match value {
             Value::Object(map) => {
@@ -292,7 +294,7 @@ impl SecretMatcher {
     }
 }
 
-/// Replaces the value, all of which is secret.
+/// Replaces a value that is a secret as a whole.
 fn replace_secret_value(value: &mut Value, form: SecretReplacement) {
     match value {
         Value::Array(items) if form == SecretReplacement::Members => {

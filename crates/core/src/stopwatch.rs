@@ -12,10 +12,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Measures time, without the time of pauses. Clones measure the same time.
+/// Measurement of time without pauses. Clones measure the same time.
 #[derive(Debug, Clone)]
 pub struct Stopwatch(Arc<StopwatchInner>);
 
+/// Shared data of a stopwatch.
 #[derive(Debug)]
 struct StopwatchInner {
     /// The stopwatch that contains this one. It is paused whenever this one is paused.
@@ -25,6 +26,7 @@ struct StopwatchInner {
     pause_changed: Notify,
 }
 
+/// Start, open questions and paused time of a stopwatch.
 #[derive(Debug)]
 struct StopwatchState {
     started_at: Instant,
@@ -34,12 +36,12 @@ struct StopwatchState {
     paused: Duration,
 }
 
-/// Keeps stopwatches paused until it is dropped.
+/// Guard that keeps a stopwatch and the stopwatches around it paused until the guard is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct PauseGuard(Option<Stopwatch>);
 
-/// The time limit was reached.
+/// Error of a wait that reached its time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeoutError;
 
@@ -50,6 +52,7 @@ impl Default for Stopwatch {
 }
 
 impl Stopwatch {
+    /// Creates a running stopwatch inside the outer stopwatch.
     fn new(outer: Option<Self>) -> Self {
         Self(Arc::new(StopwatchInner {
             outer,
@@ -63,19 +66,19 @@ impl Stopwatch {
         }))
     }
 
-    /// Returns a new stopwatch inside this one. When it, or a stopwatch inside it, is paused, this one is paused too.
+    /// Creates a stopwatch inside this one. A pause of the new stopwatch also pauses this one.
     #[must_use]
     pub fn nested_stopwatch(&self) -> Self {
         Self::new(Some(self.clone()))
     }
 
-    /// Pauses this stopwatch and those that contain it until the result is dropped.
+    /// Pauses this stopwatch and the stopwatches around it until the guard is dropped.
     pub fn pause_with_outer_stopwatches(&self) -> PauseGuard {
         self.begin_pause();
         PauseGuard(Some(self.clone()))
     }
 
-    /// Pauses the stopwatches that contain this one until the result is dropped.
+    /// Pauses the stopwatches around this one, but not this one, until the guard is dropped.
     pub fn pause_outer_stopwatches(&self) -> PauseGuard {
         let outer = self.0.outer.clone();
         if let Some(outer) = &outer {
@@ -89,12 +92,12 @@ impl Stopwatch {
         self.lock().elapsed_time(Instant::now())
     }
 
-    /// Returns the time since the start of the stopwatch, with the time of pauses.
+    /// Returns the time since the start of the stopwatch, including pauses.
     pub fn elapsed_with_pauses(&self) -> Duration {
         self.lock().started_at.elapsed()
     }
 
-    /// Returns when the measured time has reached `limit`; never without a limit.
+    /// Waits until the measured time has reached `limit`. Waits forever without a limit.
     pub async fn wait_for_elapsed_time(&self, limit: Option<Duration>) {
         let Some(limit) = limit else {
             return std::future::pending().await;
@@ -120,7 +123,7 @@ impl Stopwatch {
         }
     }
 
-    /// Waits for the future, at most until the measured time has reached `limit`.
+    /// Runs the future until the measured time has reached `limit`.
     ///
     /// # Errors
     /// The time limit was reached first.
@@ -141,6 +144,7 @@ impl Stopwatch {
         }
     }
 
+    /// Counts one more pause here and in the outer stopwatches, and stops the time at the first pause.
     fn begin_pause(&self) {
         let mut state = self.lock();
         state.open += 1;
@@ -154,6 +158,7 @@ impl Stopwatch {
         }
     }
 
+    /// Counts one pause less here and in the outer stopwatches, and continues the time after the last pause.
     fn end_pause(&self) {
         let mut state = self.lock();
         state.open -= 1;
@@ -169,12 +174,14 @@ impl Stopwatch {
         }
     }
 
+    /// Locks the state, also after a panic of another holder.
     fn lock(&self) -> MutexGuard<'_, StopwatchState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl StopwatchState {
+    /// Returns the time until `now` without pauses.
     fn elapsed_time(&self, now: Instant) -> Duration {
         let until = self.stands_since.unwrap_or(now);
         until.duration_since(self.started_at).saturating_sub(self.paused)

@@ -5,7 +5,7 @@ use super::{Exploration, ExploredAgentSummary};
 use ensemble_language::check::compute_run_bounds;
 use ensemble_language::plan::Plan;
 
-/// Adds the bounds to the result of the walk.
+/// Sets the bounds of turns and executions: the numbers of a complete walk, or the limits that follow from the ensemble.
 pub(super) fn set_proven_bounds(plan: &Plan, found: &mut Exploration) {
     if found.coverage.is_complete() {
         for agent in &mut found.agents {

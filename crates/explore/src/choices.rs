@@ -8,10 +8,10 @@ use super::goal::ExplorationGoal;
 use super::report::{ClaimSite, ExecutionResult, StepReport};
 use ensemble_language::condition::ConditionClaim;
 
-/// The number of the option taken at each choice; 0 is the default option.
+/// Numbers of the options taken at the choices of a step. Option 0 is the default.
 pub(super) type OptionRow = Box<[u16]>;
 
-/// The choices of one step: first the prescribed ones, then the default option for all others.
+/// Choices of one step: first the prescribed options, then the default option for every other choice.
 #[derive(Debug)]
 pub(super) struct StepChoices {
     chosen: RefCell<ChosenOptions>,
@@ -21,7 +21,7 @@ pub(super) struct StepChoices {
     reached_goals: RefCell<Vec<ExplorationGoal>>,
 }
 
-/// The choices of steps, by what they decide.
+/// Choices of steps of the parts: results of claims and results of executions.
 #[derive(Debug)]
 struct PartStepChoices {
     /// By the expression and the text of the claim.
@@ -29,6 +29,7 @@ struct PartStepChoices {
     results: HashMap<Arc<str>, ExecutionResult>,
 }
 
+/// Prescribed options, and the options taken so far.
 #[derive(Debug)]
 struct ChosenOptions {
     prescribed: OptionRow,
@@ -37,7 +38,7 @@ struct ChosenOptions {
 }
 
 impl StepChoices {
-    /// Starts with these prescribed options.
+    /// Creates choices that take the prescribed options first, then the default options.
     pub(super) fn from_prescribed(prescribed: OptionRow) -> Self {
         Self {
             chosen: RefCell::new(ChosenOptions {
@@ -50,7 +51,7 @@ impl StepChoices {
         }
     }
 
-    /// Chooses what these steps of parts have chosen.
+    /// Creates choices that repeat the choices of these steps of the parts.
     pub(super) fn from_part_steps<'s>(steps: impl Iterator<Item = &'s StepReport> + Clone) -> Self {
         let answers = steps.clone().flat_map(|told| &told.assumed);
         let answers = answers.map(|one| ((one.site.clone(), one.claim.clone()), one.answer));
@@ -65,7 +66,7 @@ impl StepChoices {
         }
     }
 
-    /// Chooses the result of a claim, which this expression contains.
+    /// Chooses the result of the claim in this expression.
     pub(super) fn choose_claim_result(&self, site: &ClaimSite, claim: &ConditionClaim) -> bool {
         match &self.from_steps {
             Some(prescribed_choices) => {
@@ -91,7 +92,7 @@ impl StepChoices {
         }
     }
 
-    /// Notes that every ready agent would have waited for another one.
+    /// Records that every ready agent would have waited for another one.
     pub(super) fn on_all_agents_waiting(&self) {
         self.everyone_waits.set(true);
     }
@@ -101,17 +102,17 @@ impl StepChoices {
         self.everyone_waits.get()
     }
 
-    /// Notes what the step reaches.
+    /// Records goals that the step has reached.
     pub(super) fn add_reached_goals(&self, goals: Vec<ExplorationGoal>) {
         self.reached_goals.borrow_mut().extend(goals);
     }
 
-    /// Returns the goals that the step has reached.
+    /// Removes the goals that the step has reached, and returns them.
     pub(super) fn take_reached_goals(&self) -> Vec<ExplorationGoal> {
         self.reached_goals.take()
     }
 
-    /// Chooses one of this number of options. Option 0 is the default: a condition is true, an execution succeeds.
+    /// Chooses one of `options` options, and records the choice. Option 0 is the default: a condition is true, an execution succeeds.
     pub(super) fn choose_option(&self, options: usize) -> usize {
         let options = u16::try_from(options).unwrap_or(u16::MAX);
         let mut chosen = self.chosen.borrow_mut();
@@ -120,20 +121,20 @@ impl StepChoices {
         usize::from(option)
     }
 
-    /// Returns all options that were taken. With these options prescribed, the same step is repeated.
+    /// Returns all options taken so far. Prescribing these options repeats the step.
     pub(super) fn taken_options(&self) -> OptionRow {
         self.chosen.borrow().options.iter().map(|(option, _)| *option).collect()
     }
 }
 
-/// Iterates over all sequences of choices of a step, in order of the number of deviations from the default options.
+/// Iterator over all sequences of choices of a step, in order of the number of deviations from the default options.
 #[derive(Debug)]
 pub(super) struct ChoiceSequences {
     pending: VecDeque<OptionRow>,
 }
 
 impl ChoiceSequences {
-    /// Starts with the default options.
+    /// Creates the iterator with the sequence of default options.
     pub(super) fn new() -> Self {
         Self {
             pending: VecDeque::from([Box::from([])]),
@@ -145,7 +146,7 @@ impl ChoiceSequences {
         self.pending.pop_front().map(StepChoices::from_prescribed)
     }
 
-    /// Reports a sequence as tried. Other options after its prescribed part are added to the sequences to try.
+    /// Adds the sequences that differ from the tried one in one option after its prescribed part.
     pub(super) fn queue_alternatives(&mut self, choices: &StepChoices) {
         let chosen = choices.chosen.borrow();
         for at in chosen.prescribed.len()..chosen.options.len() {

@@ -15,13 +15,13 @@ use super::{ExplorationBudget, MAX_STEPS_FROM_STATE};
 use ensemble_core::conversation::{AgentNotRun, ExhaustedAgent};
 use ensemble_language::plan::Plan;
 
-/// A pair of states that the same choices lead to.
+/// Pair of positions in two plans that the same choices lead to.
 type PositionPair = (ConversationPosition, ConversationPosition);
 
-/// Returns whether every conversation of one plan is one of the other: the same agents in the same turns, after the
-/// same results of conditions, to the same ends. `None`: the budget does not suffice to know, or an agent may make
-/// requests. Time, tokens and costs are not known. The ends are the same if they have the same exhausted agents; the limits that
-/// the agents have reached are not compared.
+/// Returns whether both plans have the same conversations: the same agents in the same turns, after the same results, with the same
+/// outcomes.
+/// Returns `None` if the budget is too small, or if an agent can make requests.
+/// Time, tokens and costs are ignored. Of exhausted agents only the names are compared.
 pub fn have_same_conversations(
     one: &Arc<Plan>,
     other: &Arc<Plan>,
@@ -68,13 +68,14 @@ pub fn have_same_conversations(
     Some(true)
 }
 
-/// The result of a step of both explorations.
+/// Result of the same step in both plans.
 enum PairStepResult {
     Different,
     BothEnded,
     BothContinue(Box<PositionPair>),
 }
 
+/// Performs the step with these choices in both plans, and compares the results.
 fn perform_step_in_both(
     worlds: &(ExploredPlan, ExploredPlan),
     pair: &PositionPair,
@@ -105,7 +106,7 @@ fn perform_step_in_both(
     }
 }
 
-/// What is to be seen of a step from outside: what was assumed, wherever its dependency stands in the list, and what ran.
+/// Returns the observable data of a step: the assumed claims without positions, their results, and the executions.
 fn observable_step(told: &StepReport) -> (Vec<[&str; 3]>, Vec<bool>, &[ExploredExecution]) {
     let assumed = told.assumed.iter();
     let claims = assumed.map(|one| match &one.site {
@@ -116,6 +117,7 @@ fn observable_step(told: &StepReport) -> (Vec<[&str; 3]>, Vec<bool>, &[ExploredE
     (claims.collect(), answers.collect(), &told.runs)
 }
 
+/// Computes the state keys of both positions.
 fn compute_pair_key(worlds: &(ExploredPlan, ExploredPlan), pair: &PositionPair) -> (Box<[u8]>, Box<[u8]>) {
     let key = |world: &ExploredPlan, position: &ConversationPosition| {
         compute_state_key(world, &position.state, &position.remembered)

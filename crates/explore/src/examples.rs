@@ -9,7 +9,7 @@ use super::walk::StateWalk;
 use super::{ExplorationBudget, PossibleEnd};
 use ensemble_language::plan::Plan;
 
-/// For each goal, a conversation that reaches it soon, to its end; `None`: none was found.
+/// Finds for each goal a short conversation that reaches the goal, up to its end. The value is `None` if no conversation was found.
 pub fn find_goal_examples(
     plan: &Arc<Plan>,
     goals: &BTreeSet<ExplorationGoal>,

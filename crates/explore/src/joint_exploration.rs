@@ -22,7 +22,7 @@ use super::{
 use ensemble_core::conversation::{CompletionReason, ExhaustedAgent};
 use ensemble_language::plan::AgentId;
 
-/// Explores the parts and puts the results together; `None` if the parts are not independent after all.
+/// Explores the parts and combines the results. Returns `None` if the parts are not independent.
 pub(super) fn explore_parts_jointly(
     world: &ExploredPlan,
     parts: &[EnsemblePart],
@@ -48,14 +48,14 @@ pub(super) fn explore_parts_jointly(
     ExploredParts { world, parts, walks }.build_exploration(besides.to_vec())
 }
 
-/// The whole ensemble, with the finished walks of its parts.
+/// Whole ensemble, with the finished walks of its parts.
 struct ExploredParts<'w> {
     world: &'w ExploredPlan,
     parts: &'w [EnsemblePart],
     walks: Vec<StateWalk<'w>>,
 }
 
-/// The outcome of some of the parts together. The order of the severities is that of the resolver.
+/// Combined outcome of some of the parts. The severities have the order of the resolver.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct CombinedOutcome {
     severity: OutcomeSeverity,
@@ -64,12 +64,13 @@ struct CombinedOutcome {
     exhausted: Vec<ExhaustedAgent>,
 }
 
-/// The highest number of outcomes that are put together: the exhausted agents of parts multiply them.
+/// Largest number of combined outcomes. The exhausted agents of the parts multiply the outcomes.
 const MAX_OUTCOMES: usize = 1000;
 
-/// The highest number of outcomes that differ only in the exhausted agents, if there are more than [`MOST_OUTCOMES`].
+/// Largest number of outcomes that differ only in the exhausted agents, if there are too many outcomes.
 const MAX_OUTCOMES_OF_GROUP: usize = 60;
 
+/// Severity of an outcome, in the order of precedence of the resolver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum OutcomeSeverity {
     Completed,
@@ -79,6 +80,7 @@ enum OutcomeSeverity {
 }
 
 impl OutcomeSeverity {
+    /// Returns the severity of the outcome. Returns `None` for outcomes that parts cannot have alone.
     fn from_reason(reason: CompletionReason) -> Option<Self> {
         match reason {
             CompletionReason::Completed => Some(Self::Completed),
@@ -89,6 +91,7 @@ impl OutcomeSeverity {
         }
     }
 
+    /// Returns the completion reason with this severity.
     fn to_completion_reason(self) -> CompletionReason {
         match self {
             Self::Completed => CompletionReason::Completed,
@@ -99,10 +102,11 @@ impl OutcomeSeverity {
     }
 }
 
-/// The soonest way to an outcome: the number of turns, and for each part an end.
+/// Number of turns of the soonest way to an outcome, and the end of each part.
 type SoonestEnds<'a> = (u32, Vec<&'a ShortestEndPath>);
 
 impl ExploredParts<'_> {
+    /// Combines the explorations of the parts. Returns `None` if the whole ensemble behaves differently from the combination.
     fn build_exploration(&self, besides: Vec<UnexploredOutcome>) -> Option<Exploration> {
         let is_known = |class: &EndClass| {
             class.completion_reason() == CompletionReason::WaitingForInput
@@ -139,7 +143,7 @@ impl ExploredParts<'_> {
         })
     }
 
-    /// Returns the goals that the parts reach, with the agents of the whole.
+    /// Returns the goals that the parts reach, with agents of the whole ensemble.
     fn reached_goals(&self) -> BTreeSet<ExplorationGoal> {
         let parts = self.parts.iter().zip(&self.walks);
         let reached = parts.flat_map(|(part, walk)| {
@@ -149,6 +153,7 @@ impl ExploredParts<'_> {
         reached.collect()
     }
 
+    /// Sums the coverage of the parts.
     fn sum_coverage(&self) -> ExplorationCoverage {
         let parts = || self.walks.iter().map(|walk| &walk.coverage);
         ExplorationCoverage {
@@ -161,8 +166,7 @@ impl ExploredParts<'_> {
         }
     }
 
-    /// Returns the soonest end of each class in which all parts are at rest, or out of turns. The flag says whether
-    /// there are more classes than are put together.
+    /// Returns the soonest end of each class in which all parts are at rest or out of turns. The flag is true if classes were removed.
     fn soonest_rest_ends(&self) -> (BTreeMap<EndClass, SoonestEnds<'_>>, bool) {
         let nothing = CombinedOutcome {
             severity: OutcomeSeverity::Completed,
@@ -207,7 +211,7 @@ impl ExploredParts<'_> {
         (classes, is_cut)
     }
 
-    /// Returns the steps of each part.
+    /// Performs the path to the end of each part again. Returns the steps.
     fn replay_part_steps(&self, ways: &[&ShortestEndPath]) -> Vec<Vec<StepReport>> {
         let replay_steps = |(walk, end): (&StateWalk<'_>, &&ShortestEndPath)| {
             walk.replay_to_end(end).map(|end| end.path).unwrap_or_default()
@@ -215,8 +219,10 @@ impl ExploredParts<'_> {
         self.walks.iter().zip(ways).map(replay_steps).collect()
     }
 
-    /// Returns the soonest question without an answer; with `left_out`, the path of its part to a state without an
-    /// agent replaces the path of that part, and the question comes from another part before the end of that path.
+    /// Returns the paths of the parts to the soonest question without an answer.
+    /// `left_out` (part, turns, state) replaces the path of one part by the path to a state without an agent. The question is then in
+    /// another
+    /// part, before the end of that path.
     fn find_unanswered_question_paths(
         &self,
         left_out: Option<(usize, u32, ExploredStateId)>,
@@ -248,7 +254,7 @@ impl ExploredParts<'_> {
         self.walks.iter().enumerate().map(script).collect()
     }
 
-    /// Performs these steps of the parts together.
+    /// Performs these steps of the parts in the whole ensemble. Returns the end. Returns `None` if the conversation does not end with them.
     fn perform_parts_together(&self, scripts: &[Vec<StepReport>]) -> Option<PossibleEnd> {
         let mut position = ConversationPosition::at_conversation_start(self.world);
         let mut path = Vec::new();
@@ -274,7 +280,7 @@ impl ExploredParts<'_> {
         None
     }
 
-    /// Returns the agents of the whole, in declaration order.
+    /// Returns the summaries of all agents of the whole ensemble, in declaration order. Returns `None` if the parts are not independent.
     fn summarize_agents(&self) -> Option<Vec<ExploredAgentSummary>> {
         let mut agents: Vec<(AgentId, ExploredAgentSummary)> = Vec::with_capacity(self.world.plan.agent_count());
         for (part, (known, walk)) in self.parts.iter().zip(&self.walks).enumerate() {
@@ -289,7 +295,8 @@ impl ExploredParts<'_> {
         Some(agents.into_iter().map(|(_, summary)| summary).collect())
     }
 
-    /// Why a question of another part can end the conversation before this agent runs; `Some(None)`: it cannot.
+    /// Returns the reason why a question of another part can end the conversation before the agent runs.
+    /// Returns `Some(None)` if no question can. Returns `None` if the parts are not independent.
     #[expect(
         clippy::option_option,
         reason = "the outer one says whether the parts are independent"
@@ -308,8 +315,8 @@ impl ExploredParts<'_> {
     }
 }
 
-/// Removes outcomes if there are too many. For each outcome that is left out, there is one that differs only in the exhausted
-/// agents. Returns whether outcomes were removed.
+/// Removes outcomes if there are too many. For each removed outcome, one stays that differs only in the exhausted agents.
+/// Returns whether outcomes were removed.
 fn remove_excess_outcomes(outcomes: &mut BTreeMap<CombinedOutcome, SoonestEnds<'_>>) -> bool {
     let is_cut = outcomes.len() > MAX_OUTCOMES;
     if is_cut {
@@ -325,7 +332,7 @@ fn remove_excess_outcomes(outcomes: &mut BTreeMap<CombinedOutcome, SoonestEnds<'
     is_cut
 }
 
-/// The ends of a part that is at rest, or out of turns.
+/// Returns the outcomes of a part that is at rest or out of turns, with their ends.
 fn list_rest_outcomes<'a>(walk: &'a StateWalk<'_>) -> impl Iterator<Item = (CombinedOutcome, &'a ShortestEndPath)> {
     walk.ends.iter().filter_map(|(class, end)| {
         let outcome = CombinedOutcome {

@@ -8,7 +8,7 @@ use ensemble_core::conversation::{ConversationState, has_unseen_result};
 use ensemble_language::ensemble::WaitFor;
 use ensemble_language::plan::AgentId;
 
-/// Returns a value that is equal for states with the same possible futures.
+/// Returns a key that is equal for states with the same possible futures.
 pub(super) fn compute_state_key(
     world: &ExploredPlan,
     state: &ConversationState,
@@ -66,7 +66,7 @@ pub(super) fn compute_state_key(
     key.0.into()
 }
 
-/// Returns whether there is a new output for an agent without dependencies.
+/// Returns whether there is an output that the agent without dependencies has not read.
 fn has_unread_output(state: &ConversationState, id: AgentId) -> bool {
     let seen_turn = state
         .agent_state(id)
@@ -75,7 +75,7 @@ fn has_unread_output(state: &ConversationState, id: AgentId) -> bool {
     state.latest_success_turn_except(id) > seen_turn
 }
 
-/// Returns the number of finished turns, plus one; 0 if neither a limit nor a condition can depend on it.
+/// Returns the number of finished turns plus one. Returns 0 if no limit and no condition can depend on the number.
 fn turns_if_relevant(world: &ExploredPlan, state: &ConversationState) -> u32 {
     let plan = &world.plan;
     let remaining_executions =
@@ -93,9 +93,11 @@ fn turns_if_relevant(world: &ExploredPlan, state: &ConversationState) -> u32 {
     }
 }
 
+/// Bytes of a state key.
 struct StateKeyBytes(Vec<u8>);
 
 impl StateKeyBytes {
+    /// Appends a number, in one byte if the number is small.
     fn push_number(&mut self, number: u32) {
         match u8::try_from(number) {
             Ok(small) if small < u8::MAX => self.0.push(small),
@@ -106,6 +108,7 @@ impl StateKeyBytes {
         }
     }
 
+    /// Appends up to eight flags as one byte.
     fn push_flags(&mut self, flags: &[bool]) {
         self.0
             .push(flags.iter().fold(0, |byte, flag| byte * 2 + u8::from(*flag)));

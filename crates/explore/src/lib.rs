@@ -47,7 +47,7 @@ pub use nested_results::{KnownNestedResults, NestedResults};
 use oracle::ExploredPlan;
 pub use report::{AssumedClaim, ClaimSite, ExecutionResult, ExploredExecution, SpentBudget, StepReport};
 
-/// The limits of a walk, and what it assumes.
+/// Limits and assumptions of a walk.
 #[derive(Debug, Clone, Copy)]
 pub struct ExplorationBudget<'b> {
     /// The number of states to examine. Each may cost [`STEPS_PER_STATE`] steps on average.
@@ -59,8 +59,7 @@ pub struct ExplorationBudget<'b> {
 }
 
 impl ExplorationBudget<'_> {
-    /// Creates a budget of this number of states, with an operator who can answer; nothing is known of nested
-    /// ensembles.
+    /// Creates a budget of this number of states. An operator can answer, and nothing is known of nested ensembles.
     pub fn with_max_states(states: u64) -> Self {
         Self {
             states,
@@ -70,15 +69,16 @@ impl ExplorationBudget<'_> {
     }
 }
 
-/// The number of steps that a budget allows for each of its states.
+/// Number of steps that a budget allows for each of its states.
 pub const STEPS_PER_STATE: u64 = 16;
 
-/// The highest number of steps tried from one state: first those with the fewest false conditions, failures and
-/// requests.
+/// Largest number of steps tried from one state. Steps with few false conditions, failures and requests are tried first.
 pub const MAX_STEPS_FROM_STATE: u64 = 4096;
 
-/// The result of a walk. If the walk was not complete, the highest numbers are those of the conversations that were
-/// examined: they say what can happen, and not what cannot.
+/// Result of a walk through the conversations of an ensemble.
+///
+/// After an incomplete walk, the highest numbers are those of the examined conversations: they show what is possible, not what is
+/// impossible.
 #[derive(Debug)]
 pub struct Exploration {
     /// The part of the conversations that was examined.
@@ -105,7 +105,7 @@ pub struct Exploration {
     pub requests: bool,
 }
 
-/// The part of the conversations that was examined.
+/// Extent of the examined conversations: states, steps, and the limit that ended the walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplorationCoverage {
     /// The number of different states.
@@ -131,7 +131,7 @@ pub enum ExplorationLimit {
     Time,
 }
 
-/// The possible executions of an agent.
+/// Numbers of executions of an agent in the examined conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExploredAgentSummary {
     /// The agent.
@@ -183,12 +183,12 @@ impl ExplorationCoverage {
     }
 }
 
-/// Enumerates the conversations of a plan.
+/// Enumerates the conversations of a plan without a time limit.
 pub fn explore_plan(plan: &Arc<Plan>, budget: ExplorationBudget<'_>) -> Exploration {
     explore_while_time_remains(plan, budget, &|| true)
 }
 
-/// Enumerates the conversations of a plan as long as there is time, which is asked before every step.
+/// Enumerates the conversations of a plan until `has_time` returns false. The function is called before every step.
 pub fn explore_while_time_remains(
     plan: &Arc<Plan>,
     budget: ExplorationBudget<'_>,
@@ -204,7 +204,7 @@ pub fn explore_while_time_remains(
     exploration
 }
 
-/// Explores the ensemble as a whole, also if it has independent parts.
+/// Explores the ensemble as a whole, even if the ensemble has independent parts.
 fn explore_whole(
     world: &ExploredPlan,
     budget: ExplorationBudget<'_>,
@@ -216,6 +216,7 @@ fn explore_whole(
     walk.into_exploration(besides)
 }
 
+/// Returns the outcomes that the walk does not examine: failing conditions, timeouts, permissions.
 fn list_unexplored_outcomes(
     plan: &Plan,
     world: &ExploredPlan,
@@ -270,7 +271,7 @@ fn list_unexplored_outcomes(
     besides
 }
 
-/// Returns whether a call of a tool by the agent can wait for a person who permits it.
+/// Returns whether a tool call of the agent can wait for the permission of a person.
 fn can_wait_for_tool_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
     let asks = |acp: &AcpAgent| {
         AcpToolKind::ALL

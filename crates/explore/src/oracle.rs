@@ -23,13 +23,13 @@ use ensemble_language::condition::{
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
-/// The number of a claim.
+/// Number of a claim in an explored plan.
 pub(super) type ClaimId = u32;
 
-/// The results of claims that are still valid.
+/// Results of claims that are still valid.
 pub(super) type RememberedClaimResults = BTreeMap<ClaimId, bool>;
 
-/// The plan and the claims of its conditions.
+/// Plan, with the claims of its conditions and the possible results of its executions.
 pub(super) struct ExploredPlan {
     /// The plan.
     pub plan: Arc<Plan>,
@@ -45,16 +45,16 @@ pub(super) struct ExploredPlan {
     claims: Vec<ClaimOccurrences>,
 }
 
-/// A condition, split into claims.
+/// Condition, split into numbered claims.
 struct SplitCondition {
     claims: ClaimLogic,
     list: Vec<(ClaimId, ConditionClaim)>,
 }
 
-/// The text of a claim, and the agent whose output it reads.
+/// Text of a claim, and the agent whose output the claim reads.
 type ClaimIdentity = (Arc<str>, Option<(AgentId, RequiredResult)>);
 
-/// A claim, with all places where it occurs.
+/// Reads of a claim, and the conditions that contain the claim.
 struct ClaimOccurrences {
     reads: ClaimReads,
     /// Whether `success` contains the claim.
@@ -63,7 +63,7 @@ struct ClaimOccurrences {
     edges: Vec<EdgeId>,
 }
 
-/// The claims of all conditions, numbered.
+/// Claims of all conditions, with their numbers and occurrences.
 #[derive(Default)]
 struct NumberedClaims {
     numbers: HashMap<ClaimIdentity, ClaimId>,
@@ -71,7 +71,8 @@ struct NumberedClaims {
 }
 
 impl NumberedClaims {
-    /// Splits a condition; `edge` has it, or else it is `success`.
+    /// Splits a condition into claims, and numbers new claims. `edge` is the edge of the condition. Without an edge, the condition is
+    /// `success`.
     fn split_condition(&mut self, condition: &Condition, edge: Option<(EdgeId, &PlanEdge)>) -> SplitCondition {
         let (claims, list) = condition.split_into_claims();
         let numbered = list.into_iter().map(|claim| {
@@ -100,7 +101,7 @@ impl NumberedClaims {
 }
 
 impl ExploredPlan {
-    /// Splits all conditions into claims.
+    /// Creates an explored plan from the plan, and splits all conditions into claims.
     pub(super) fn new(plan: Arc<Plan>, budget: ExplorationBudget<'_>) -> Self {
         let mut claims = NumberedClaims::default();
         let mut edges = Vec::with_capacity(plan.edge_count());
@@ -124,8 +125,7 @@ impl ExploredPlan {
         }
     }
 
-    /// Returns a part of an ensemble. States after different numbers of turns are different, since the parts take them
-    /// together.
+    /// Creates the explored plan of a part. The states of a part include the number of turns, because the parts take turns together.
     pub(super) fn for_part(plan: Arc<Plan>, budget: ExplorationBudget<'_>) -> Self {
         Self {
             tells_turns: true,
@@ -133,37 +133,37 @@ impl ExploredPlan {
         }
     }
 
-    /// Returns the possible results of an execution; the first one is the default.
+    /// Returns the possible results of an execution of the agent. The first result is the default.
     pub(super) fn possible_results(&self, id: AgentId) -> &[ExecutionResult] {
         &self.results[id.index()]
     }
 
-    /// Returns the claims of the condition of an edge.
+    /// Returns the claims in the condition of the edge.
     pub(super) fn list_edge_claims(&self, edge: EdgeId) -> impl Iterator<Item = &ConditionClaim> {
         let conditions = self.edges[edge.index()].iter();
         conditions.flat_map(|asked| asked.list.iter().map(|(_, claim)| claim))
     }
 
-    /// Returns the values that each claim reads.
+    /// Returns for each claim the values that the claim reads.
     pub(super) fn list_claim_reads(&self) -> impl Iterator<Item = ClaimReads> {
         self.claims.iter().map(|known| known.reads)
     }
 
-    /// Returns whether the claim can be evaluated again later.
+    /// Returns whether a condition with the claim can be evaluated again in a later state.
     pub(super) fn can_claim_be_evaluated_again(&self, claim: ClaimId, state: &ConversationState) -> bool {
         let claim_occurrences = &self.claims[claim as usize];
         let mut agents = claim_occurrences.edges.iter().map(|edge| self.plan.edge(*edge).to);
         claim_occurrences.is_in_success || agents.any(|agent| self.can_agent_have_work(agent, state))
     }
 
-    /// Returns whether the agent may run again, or may have work at the end of the conversation.
+    /// Returns whether the agent can run again, or can have work at the end of the conversation.
     fn can_agent_have_work(&self, agent: AgentId, state: &ConversationState) -> bool {
         let mut edges = self.plan.incoming_edges(agent).map(|(_, edge)| edge);
         !state.has_reached_max_turns(&self.plan, agent)
             || edges.any(|edge| has_unseen_result(state, edge) || !state.has_reached_max_turns(&self.plan, edge.from))
     }
 
-    /// Returns whether the claim has the same result after the turn as before.
+    /// Returns whether nothing that the claim reads has changed between the two states.
     pub(super) fn keeps_claim_result(
         &self,
         claim: ClaimId,
@@ -186,7 +186,7 @@ impl ExploredPlan {
     }
 }
 
-/// Gives the results of conditions for one decision.
+/// Evaluator that chooses the results of claims in one decision.
 pub(super) struct ChoosingEvaluator<'a> {
     world: &'a ExploredPlan,
     choices: &'a StepChoices,
@@ -196,7 +196,7 @@ pub(super) struct ChoosingEvaluator<'a> {
 }
 
 impl<'a> ChoosingEvaluator<'a> {
-    /// Uses the results that are still valid, and chooses the others.
+    /// Creates the evaluator. Results in `remembered` stay, other results are chosen with `choices`.
     pub(super) fn new(world: &'a ExploredPlan, remembered: &RememberedClaimResults, choices: &'a StepChoices) -> Self {
         Self {
             world,
@@ -207,7 +207,7 @@ impl<'a> ChoosingEvaluator<'a> {
         }
     }
 
-    /// Returns all results, those that were chosen in this decision, and the results of whole conditions.
+    /// Returns all results of claims, the claims assumed in this decision, and the results of whole conditions as goals.
     pub(super) fn into_claim_results(self) -> (RememberedClaimResults, Vec<AssumedClaim>, Vec<ExplorationGoal>) {
         (
             self.answers.into_inner(),
@@ -216,6 +216,7 @@ impl<'a> ChoosingEvaluator<'a> {
         )
     }
 
+    /// Chooses the result of the claim, and records the assumption.
     fn assume_claim_result(&self, number: ClaimId, claim: &ConditionClaim, site: &ClaimSite) {
         let answer = self.choices.choose_claim_result(site, claim);
         self.answers.borrow_mut().insert(number, answer);
@@ -299,7 +300,7 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
 }
 
 impl ChoosingEvaluator<'_> {
-    /// Returns the result of a condition: claims without a result are chosen until the condition is decided.
+    /// Chooses results of claims until the condition is decided. Returns the result of the condition.
     fn choose_condition_result(
         &self,
         condition: &SplitCondition,
@@ -327,6 +328,7 @@ impl ChoosingEvaluator<'_> {
         }
     }
 
+    /// Returns the result of a claim that only counts, or the remembered result. Returns `None` if the result is open.
     fn find_claim_result(
         &self,
         (number, claim): &(ClaimId, ConditionClaim),
@@ -339,7 +341,7 @@ impl ChoosingEvaluator<'_> {
     }
 }
 
-/// Returns the result of the whole condition, as far as the known claims decide it.
+/// Returns the result of the condition if the known claims decide the condition.
 fn combine_claim_results(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<bool> {
     let decided = |operands: &[ClaimLogic], by: bool| {
         let mut all = Some(!by);
@@ -360,7 +362,7 @@ fn combine_claim_results(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<
     }
 }
 
-/// Returns the first claim without a result that can decide the condition.
+/// Returns the index of the first open claim that can decide the condition.
 fn find_first_open_claim(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<usize> {
     if combine_claim_results(claims, known).is_some() {
         return None;

@@ -17,7 +17,7 @@ use ensemble_language::condition::{ClaimReads, ConditionClaim};
 use ensemble_language::ensemble::{Ensemble, OnError};
 use ensemble_language::plan::{AgentId, Plan};
 
-/// A part of an ensemble.
+/// Independent part of an ensemble.
 pub(super) struct EnsemblePart {
     /// The agents of the part as an ensemble of their own.
     pub plan: Arc<Plan>,
@@ -25,7 +25,7 @@ pub(super) struct EnsemblePart {
     pub agents: Vec<AgentId>,
 }
 
-/// Returns the parts, ordered by their first agents; `None` if there is only one.
+/// Returns the independent parts, ordered by their first agents. Returns `None` for a single part.
 pub(super) fn split_into_independent_parts(world: &ExploredPlan) -> Option<Vec<EnsemblePart>> {
     let plan = &world.plan;
     if are_all_agents_coupled(world) {
@@ -43,7 +43,7 @@ pub(super) fn split_into_independent_parts(world: &ExploredPlan) -> Option<Vec<E
         .collect()
 }
 
-/// Returns whether something else than dependencies and counts of executions can couple all agents.
+/// Returns whether something besides dependencies and execution counts can couple all agents.
 fn are_all_agents_coupled(world: &ExploredPlan) -> bool {
     let plan = &world.plan;
     let limits = &plan.ensemble().limits;
@@ -65,7 +65,7 @@ fn are_all_agents_coupled(world: &ExploredPlan) -> bool {
         || world.list_claim_reads().any(reads_others)
 }
 
-/// Returns the connected agents; `None` if a condition counts the executions of all agents.
+/// Returns the groups of connected agents. Returns `None` if a condition counts the executions of all agents.
 fn group_connected_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
     let plan = &world.plan;
     let mut groups = AgentUnionFind((0..plan.agent_count()).collect());
@@ -92,11 +92,11 @@ fn group_connected_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
     Some(agents_by_group.into_values().collect())
 }
 
-/// For each agent, another agent of its group that comes before it, or itself if it is the first one.
+/// Union-find structure over agents: for each agent an earlier agent of its group, or the agent itself.
 struct AgentUnionFind(Vec<usize>);
 
 impl AgentUnionFind {
-    /// Returns the first agent of the group.
+    /// Returns the first agent of the group of the agent. Shortens the path to this agent.
     fn find_first_of_group(&mut self, mut agent: usize) -> usize {
         while self.0[agent] != agent {
             self.0[agent] = self.0[self.0[agent]];
@@ -105,6 +105,7 @@ impl AgentUnionFind {
         agent
     }
 
+    /// Merges the groups of both agents.
     fn merge_groups(&mut self, one: AgentId, other: AgentId) {
         let (one, other) = (
             self.find_first_of_group(one.index()),
@@ -114,6 +115,7 @@ impl AgentUnionFind {
     }
 }
 
+/// Builds a part with these agents as a separate ensemble. Returns `None` if the plan cannot be built.
 fn build_part(plan: &Plan, shell: &Ensemble, agents: Vec<AgentId>) -> Option<EnsemblePart> {
     let part_ensemble = Ensemble {
         agents: agents.iter().map(|id| plan.agent(*id).clone()).collect(),

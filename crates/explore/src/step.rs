@@ -19,7 +19,7 @@ use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, Operato
 use ensemble_language::ensemble::{Agent, AgentKind, PreparedResponses};
 use ensemble_language::plan::{AgentId, Plan};
 
-/// The state between two turns.
+/// State between two turns, with the results of claims that are still valid.
 #[derive(Debug, Clone)]
 pub(super) struct ConversationPosition {
     /// The state of the conversation.
@@ -28,7 +28,7 @@ pub(super) struct ConversationPosition {
     pub remembered: RememberedClaimResults,
 }
 
-/// The result of a step.
+/// Outcome of a step: the next position, or the end of the conversation.
 pub(super) enum StepOutcome {
     /// The state after the turn.
     Turn(Box<ConversationPosition>),
@@ -37,7 +37,7 @@ pub(super) enum StepOutcome {
 }
 
 impl ConversationPosition {
-    /// Returns the state at the beginning of a conversation.
+    /// Returns the position at the start of a conversation.
     pub(super) fn at_conversation_start(world: &ExploredPlan) -> Self {
         let mut state = ConversationState::new(world.plan.clone());
         apply_legal_event(
@@ -69,7 +69,7 @@ impl ConversationPosition {
         }
     }
 
-    /// Performs one step from this state, with these choices.
+    /// Performs one step with these choices: the decision, and the turn that it starts. Returns the outcome and the report of the step.
     pub(super) fn perform_step(&self, world: &ExploredPlan, choices: &StepChoices) -> (StepOutcome, StepReport) {
         let plan = &world.plan;
         let oracle = ChoosingEvaluator::new(world, &self.remembered, choices);
@@ -107,7 +107,7 @@ impl ConversationPosition {
     }
 }
 
-/// Returns the agents that the turn starts, and the dependencies that start them.
+/// Returns the goals that the start of the turn reaches: executions, and starts over dependencies.
 fn list_start_goals(plan: &Plan, turn: &TurnStarted) -> Vec<ExplorationGoal> {
     let mut goals = Vec::new();
     for start in &turn.starts {
@@ -179,8 +179,8 @@ fn list_spendable_budgets(plan: &Plan) -> Vec<SpentBudget> {
         .collect()
 }
 
-/// Chooses no request, or a request for one of the agents for which it changes something: those that may run again, and
-/// those that have reached `max_turns` and were not requested since.
+/// Chooses no request, or a request for an agent for which the request has an effect.
+/// These are agents that can run again, and agents at `max_turns` that were not requested since.
 fn choose_request_target(
     plan: &Plan,
     state: &ConversationState,
@@ -199,6 +199,7 @@ fn choose_request_target(
     }
 }
 
+/// Returns the event that ends the execution with this result, or that asks the unanswered question.
 fn execution_result_event(turn: u32, start: &AgentStart, ran: &ExploredExecution) -> Event {
     if ran.result == ExecutionResult::Unanswered {
         return Event::InputRequested(InputRequested {
@@ -244,12 +245,12 @@ fn execution_result_event(turn: u32, start: &AgentStart, ran: &ExploredExecution
     })
 }
 
-/// Returns whether an output of the agent can request other agents. Parts cannot.
+/// Returns whether an output of the agent can request other agents. Agents with `for_each` cannot.
 pub(super) fn can_request_agents(agent: &Agent) -> bool {
     agent.conversation.triggers_conversation && agent.for_each.is_none()
 }
 
-/// Returns whether an execution of the agent can ask a model, also in a nested run.
+/// Returns whether an execution of the agent can send a request to a model, also in a nested run.
 fn can_use_model(agent: &Agent) -> bool {
     match &agent.kind {
         AgentKind::Llm(_) | AgentKind::Ensemble { .. } => true,
@@ -258,6 +259,7 @@ fn can_use_model(agent: &Agent) -> bool {
     }
 }
 
+/// Applies the next event. Panics if the event is illegal.
 fn apply_legal_event(state: &mut ConversationState, event: Event) {
     let seq = state.next_seq();
     let at = DateTime::<Utc>::UNIX_EPOCH;

@@ -18,13 +18,13 @@ use super::{
 use ensemble_core::conversation::{CompletionReason, ConversationState, ExhaustedAgent, RunEnded};
 use ensemble_language::plan::{AgentId, Plan};
 
+/// Index of a state in the walk.
 pub(super) type ExploredStateId = usize;
 
-/// The number of states ahead of which the position is kept, each some ten kilobytes. The position of another one is
-/// found by performing its path once more.
+/// Largest number of pending states whose positions are stored. A position takes about ten kilobytes. Other positions are computed again.
 const MAX_STORED_POSITIONS: usize = 250;
 
-/// The state of the walk.
+/// Search through the reachable states: visited states, pending states and results.
 pub(super) struct StateWalk<'w> {
     world: &'w ExploredPlan,
     budget: ExplorationBudget<'w>,
@@ -51,7 +51,7 @@ pub(super) struct StateWalk<'w> {
     sought: Option<BTreeSet<ExplorationGoal>>,
 }
 
-/// The path to a state.
+/// Shortest path to a state, and the numbers of turns on its paths.
 struct ShortestArrival {
     /// The previous state on a shortest path, and the choices that lead from there; `None` for the initial state.
     predecessor: Option<(ExploredStateId, OptionRow)>,
@@ -59,7 +59,7 @@ struct ShortestArrival {
     most_turns: u32,
 }
 
-/// The class of an end. One end of each class is reported.
+/// Class of an end. The exploration reports one end of each class.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EndClass {
     /// The order of the report, from a normal end to the most serious one.
@@ -73,7 +73,7 @@ pub(super) struct EndClass {
 }
 
 impl EndClass {
-    /// Returns the class of an end of a conversation.
+    /// Creates the class. `left_out` and `failed` count only for the outcome `completed`.
     pub(super) fn new(
         reason: CompletionReason,
         left_out: bool,
@@ -90,6 +90,7 @@ impl EndClass {
         }
     }
 
+    /// Returns the class of a possible end.
     pub(super) fn from_end(end: &PossibleEnd) -> Self {
         Self::new(
             end.reason,
@@ -99,12 +100,13 @@ impl EndClass {
         )
     }
 
+    /// Returns the outcome of the ends in this class.
     pub(super) fn completion_reason(&self) -> CompletionReason {
         self.reason.0
     }
 }
 
-/// A shortest path to an end.
+/// Shortest path to an end: the last state, and the choices of the last step.
 pub(super) struct ShortestEndPath {
     pub turns: u32,
     from: ExploredStateId,
@@ -112,7 +114,7 @@ pub(super) struct ShortestEndPath {
 }
 
 impl<'w> StateWalk<'w> {
-    /// Before the first step.
+    /// Creates a walk before its first step.
     pub(super) fn new(world: &'w ExploredPlan, budget: ExplorationBudget<'w>, has_time: &'w dyn Fn() -> bool) -> Self {
         let start = ConversationPosition::at_conversation_start(world);
         Self {
@@ -147,7 +149,7 @@ impl<'w> StateWalk<'w> {
         }
     }
 
-    /// Continues until everything was examined or a limit is reached.
+    /// Examines states until all states are examined, the sought goals are reached, or a limit is reached.
     pub(super) fn walk_until_limit(&mut self) {
         while let Some((executions, states)) = self.pending_states.pop_first() {
             for (id, position) in states {
@@ -167,7 +169,10 @@ impl<'w> StateWalk<'w> {
         }
     }
 
-    /// Tries every step from this state, or the first ones if there are very many.
+    /// Tries every step from this state, or a limited number of steps if there are too many.
+    ///
+    /// # Errors
+    /// The limit that ends the walk.
     fn try_steps_from(
         &mut self,
         from: ExploredStateId,
@@ -206,6 +211,7 @@ impl<'w> StateWalk<'w> {
         Ok(())
     }
 
+    /// Records the goals of the step, each with the path with the fewest turns.
     fn record_reached_goals(&mut self, from: ExploredStateId, choices: &StepChoices) {
         for goal in choices.take_reached_goals() {
             let turns = self.arrivals[from].fewest_turns;
@@ -226,17 +232,17 @@ impl<'w> StateWalk<'w> {
         self.sought.as_ref().is_some_and(|sought| sought.iter().all(is_found))
     }
 
-    /// Ends when these are found.
+    /// Sets the goals at which the walk ends.
     pub(super) fn set_sought_goals(&mut self, goals: BTreeSet<ExplorationGoal>) {
         self.sought = Some(goals);
     }
 
-    /// Iterates over the reached goals, without the outcomes.
+    /// Returns the reached goals without the outcomes.
     pub(super) fn reached_goals(&self) -> impl Iterator<Item = ExplorationGoal> {
         self.reached_goals.keys().copied()
     }
 
-    /// Returns a conversation that reaches this, to its end.
+    /// Returns a conversation that reaches the goal, up to its end.
     pub(super) fn find_goal_example(&self, goal: ExplorationGoal) -> Option<PossibleEnd> {
         match goal {
             ExplorationGoal::Outcome(reason) => {
@@ -250,6 +256,7 @@ impl<'w> StateWalk<'w> {
         }
     }
 
+    /// Records a path to a position. A new state is queued for examination.
     fn record_arrival(&mut self, from: ExploredStateId, position: ConversationPosition, choices: &StepChoices) {
         let (fewest, most) = (self.arrivals[from].fewest_turns + 1, self.arrivals[from].most_turns + 1);
         // Turns that were started count, even if the budget ends before they end.
@@ -278,6 +285,7 @@ impl<'w> StateWalk<'w> {
         self.pending_states.entry(executions).or_default().push((id, position));
     }
 
+    /// Updates the highest numbers of executions. Returns the number of executions in the state.
     fn record_execution_counts(&mut self, state: &ConversationState) -> u32 {
         let mut all = 0;
         for (id, most) in self.world.plan.agent_ids().zip(&mut self.most_executions) {
@@ -289,6 +297,7 @@ impl<'w> StateWalk<'w> {
         all
     }
 
+    /// Updates for each agent the highest number of turns without an execution.
     fn record_agents_without_execution(&mut self, state: &ConversationState, turns: u32, at: ExploredStateId) {
         for (id, longest) in self.world.plan.agent_ids().zip(&mut self.longest_without) {
             if state.execution_count(id) == 0 && longest.is_none_or(|(known, _)| known < turns) {
@@ -297,6 +306,7 @@ impl<'w> StateWalk<'w> {
         }
     }
 
+    /// Records an end of a conversation, and the agents that never ran. Keeps the end with the fewest turns of each class.
     fn record_end(
         &mut self,
         from: ExploredStateId,
@@ -329,7 +339,7 @@ impl<'w> StateWalk<'w> {
         }
     }
 
-    /// Returns the result, with the shortest paths from the beginning.
+    /// Converts the walk to its result, with shortest paths to the ends.
     pub(super) fn into_exploration(self, besides: Vec<UnexploredOutcome>) -> Exploration {
         let plan = &self.world.plan;
         let ends = self.ends.values().filter_map(|end| self.replay_to_end(end)).collect();
@@ -348,7 +358,7 @@ impl<'w> StateWalk<'w> {
         }
     }
 
-    /// Returns the agents, in declaration order.
+    /// Returns the summaries of the agents, in declaration order.
     pub(super) fn summarize_agents(&self) -> impl Iterator<Item = ExploredAgentSummary> {
         let plan = &self.world.plan;
         plan.agent_ids().map(|id| ExploredAgentSummary {
@@ -365,7 +375,7 @@ impl<'w> StateWalk<'w> {
         self.world.plan.find_agent_id(agent)
     }
 
-    /// Returns the choices on a shortest path to this state.
+    /// Returns the choices on a shortest path to the state.
     fn list_choices_to_state(&self, mut at: ExploredStateId) -> Vec<OptionRow> {
         let mut rows = Vec::new();
         while let Some((before, choices)) = &self.arrivals[at].predecessor {
@@ -376,7 +386,7 @@ impl<'w> StateWalk<'w> {
         rows
     }
 
-    /// Returns the position to which a shortest path to this state leads.
+    /// Performs a shortest path to the state again. Returns the position.
     fn replay_to_state(&self, state: ExploredStateId) -> Option<ConversationPosition> {
         let mut position = ConversationPosition::at_conversation_start(self.world);
         for row in self.list_choices_to_state(state) {
@@ -389,7 +399,7 @@ impl<'w> StateWalk<'w> {
         Some(position)
     }
 
-    /// Returns the steps on a shortest path to this state.
+    /// Performs a shortest path to the state again. Returns the steps.
     pub(super) fn replay_steps_to_state(&self, state: ExploredStateId) -> Vec<StepReport> {
         let mut position = ConversationPosition::at_conversation_start(self.world);
         let mut path = Vec::new();
@@ -402,7 +412,7 @@ impl<'w> StateWalk<'w> {
         path
     }
 
-    /// Performs the steps of the path once more from the beginning.
+    /// Performs the path to the end again. Returns the end with its steps.
     pub(super) fn replay_to_end(&self, end: &ShortestEndPath) -> Option<PossibleEnd> {
         let mut rows = self.list_choices_to_state(end.from);
         rows.push(end.choices.clone());
@@ -422,7 +432,7 @@ impl<'w> StateWalk<'w> {
         self.continue_to_end(position, path)
     }
 
-    /// Goes on from here with the default options.
+    /// Continues from the position with default options until the conversation ends.
     fn continue_to_end(&self, mut position: ConversationPosition, mut path: Vec<StepReport>) -> Option<PossibleEnd> {
         loop {
             let (next, told) = position.perform_step(self.world, &StepChoices::from_prescribed(OptionRow::default()));
@@ -438,7 +448,7 @@ impl<'w> StateWalk<'w> {
     }
 }
 
-/// Returns the end, with the path to it.
+/// Builds the end with its path. Removes a last step without executions and assumptions.
 pub(super) fn build_possible_end(
     plan: &Arc<Plan>,
     ended: RunEnded,
@@ -463,6 +473,7 @@ pub(super) fn build_possible_end(
     }
 }
 
+/// Returns whether the last execution of an agent failed.
 fn has_last_failure(plan: &Plan, state: &ConversationState) -> bool {
     plan.agent_ids().any(|id| state.agent_state(id).has_failed_last())
 }

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-/// The maximum number of values, and of blocks of 64 bytes of text, that an inline script may read.
+/// Largest number of values, and of blocks of 64 bytes of text, that an inline script can read.
 pub(super) const INITIAL_READ_BUDGET: usize = 2_000;
 
-/// Limits what a script may read. Once it is spent, it stays spent.
+/// Limit of what an inline script can read. A spent budget stays spent.
 #[derive(Debug)]
 pub(super) struct ReadBudget {
     remaining: AtomicUsize,
@@ -15,6 +15,7 @@ pub(super) struct ReadBudget {
 }
 
 impl ReadBudget {
+    /// Creates a full budget.
     pub(super) fn new() -> Self {
         Self {
             remaining: AtomicUsize::new(INITIAL_READ_BUDGET),
@@ -22,11 +23,12 @@ impl ReadBudget {
         }
     }
 
+    /// Returns whether the script has tried to read more than the budget allows.
     pub(super) fn is_spent(&self) -> bool {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Subtracts `amount`; `false` if not enough is left.
+    /// Subtracts `amount`. Returns `false`, and marks the budget as spent, if not enough is left.
     pub(super) fn try_spend(&self, amount: usize) -> bool {
         let remaining = self.remaining.load(Ordering::Relaxed);
         let new_remaining = remaining.checked_sub(amount);
@@ -35,12 +37,12 @@ impl ReadBudget {
         !self.is_spent()
     }
 
-    /// Subtracts the weight of a text of this number of bytes.
+    /// Subtracts the cost of a text with this number of bytes. Returns `false` if the budget is spent.
     pub(super) fn try_spend_text(&self, bytes: usize) -> bool {
         self.try_spend(1 + bytes / 64)
     }
 
-    /// Subtracts the weight of the value; it visits no more of the value than the budget allows.
+    /// Subtracts the cost of the value. Stops and returns `false` as soon as the budget is spent.
     pub(super) fn try_spend_value(&self, value: &Value) -> bool {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => self.try_spend(1),

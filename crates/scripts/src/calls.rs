@@ -9,7 +9,7 @@ use super::engine;
 use ensemble_language::check::{ScriptCallMismatch, ScriptName, UnknownFunction};
 use ensemble_language::diagnostic::find_similar_word;
 
-/// The functions that the language itself has.
+/// Functions of the Rhai language itself.
 const LANGUAGE_FUNCTIONS: [&str; 10] = [
     "Fn",
     "call",
@@ -22,10 +22,10 @@ const LANGUAGE_FUNCTIONS: [&str; 10] = [
     "is_def_fn",
     "eval",
 ];
-/// The highest number of functions that are reported.
+/// Largest number of reported functions.
 const MAX_REPORTED_FUNCTIONS: usize = 20;
 
-/// All functions of the engine, with the numbers of parameters that they take; none for those of the language itself.
+/// Functions of the engine with their numbers of parameters. Functions of the language itself have no numbers.
 static ENGINE_FUNCTIONS: LazyLock<HashMap<String, BTreeSet<usize>>> = LazyLock::new(|| {
     let engine = engine::build_unlimited_engine();
     let parameters = |info: rhai::FuncInfo<'_>| Some((info.metadata.name.to_string(), info.metadata.num_params));
@@ -37,7 +37,7 @@ static ENGINE_FUNCTIONS: LazyLock<HashMap<String, BTreeSet<usize>>> = LazyLock::
     functions
 });
 
-/// A call of a function by its name.
+/// Call of a named function in a script.
 #[derive(Debug, Clone)]
 pub(super) struct ScriptFunctionCall {
     name: String,
@@ -50,7 +50,7 @@ pub(super) struct ScriptFunctionCall {
     is_certain: bool,
 }
 
-/// Returns the call, if it is one of a function and no operator.
+/// Returns the call of a named function. Returns `None` for an operator or a function of a module.
 pub(super) fn parse_function_call(call: &FnCallExpr, place: Position, is_method: bool) -> Option<ScriptFunctionCall> {
     let is_name = call.name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !call.name.contains('$');
     let is_plain = call.op_token.is_none() && call.namespace.is_empty();
@@ -64,13 +64,13 @@ pub(super) fn parse_function_call(call: &FnCallExpr, place: Position, is_method:
 }
 
 impl ScriptFunctionCall {
-    /// Returns the same call, which every execution of the script reaches, if so.
+    /// Sets whether every execution of the script reaches the call.
     pub(super) fn with_certainty(self, is_certain: bool) -> Self {
         Self { is_certain, ..self }
     }
 }
 
-/// Returns the calls with a number of arguments that no function of the name takes, each at its place.
+/// Returns the calls with a number of arguments that no function of the name accepts, with positions and explanations.
 pub(super) fn find_argument_count_errors<'c>(
     called: impl Iterator<Item = &'c ScriptFunctionCall>,
     own: &HashMap<&str, BTreeSet<usize>>,
@@ -104,8 +104,8 @@ pub(super) fn find_argument_count_errors<'c>(
     wrong_calls
 }
 
-/// Returns the functions among these that neither the engine nor the script has, each at its first place, with one that
-/// is spelled alike. A word that the script uses otherwise too may be a function that it holds in a variable or a map.
+/// Returns the called functions that neither the engine nor the script has, each with its first position and a similar name.
+/// Omits words that occur without a call, because a variable or a map can contain the function.
 pub(super) fn find_unknown_functions<'c>(
     called: impl Iterator<Item = &'c ScriptFunctionCall>,
     own: &HashSet<&str>,
@@ -141,7 +141,7 @@ pub(super) fn find_unknown_functions<'c>(
     unknown_functions
 }
 
-/// Returns whether a parenthesis follows the word wherever the text contains it.
+/// Returns whether a parenthesis follows the word at every occurrence in the text.
 fn occurs_only_as_call(word: &str, text: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let occurrences = text.match_indices(word).filter(|(at, _)| {
@@ -152,7 +152,7 @@ fn occurs_only_as_call(word: &str, text: &str) -> bool {
     occurrences.all(|after| after.starts_with('('))
 }
 
-/// Returns the agents that a literal list of requests names; `None` if it is no such list, or empty.
+/// Returns the target agents in a literal list of requests. Returns `None` for another expression or an empty list.
 pub(super) fn parse_request_targets(value: &Expr) -> Option<Vec<(String, Position)>> {
     let Expr::Array(requests, _) = value else {
         return None;
@@ -168,7 +168,7 @@ pub(super) fn parse_request_targets(value: &Expr) -> Option<Vec<(String, Positio
     (!requests.is_empty()).then(|| requests.iter().filter_map(target).collect())
 }
 
-/// Returns the name with its line and column.
+/// Converts a name and its position to the form for reports.
 pub(super) fn to_script_name((name, place): (String, Position)) -> ScriptName {
     ScriptName {
         name,

@@ -5,11 +5,13 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use super::{Script, ScriptError};
 
+/// Compiled scripts in use, by their text.
 type ScriptsByText = HashMap<Box<str>, Weak<Script>>;
 
+/// Compiled scripts of this process.
 static COMPILED_SCRIPTS: LazyLock<Mutex<ScriptsByText>> = LazyLock::new(Mutex::default);
 
-/// Returns the script of this text, compiled only if it is not in use.
+/// Returns the compiled script of this text. Compiles and stores the script if it is not in use.
 pub(super) fn get_or_compile(
     text: &str,
     compile: impl FnOnce() -> Result<Script, ScriptError>,
@@ -26,6 +28,7 @@ pub(super) fn get_or_compile(
     Ok(script)
 }
 
+/// Returns the compiled script of this text if the script is in use.
 fn find_in_use(text: &str) -> Option<Arc<Script>> {
     let scripts = COMPILED_SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner);
     scripts.get(text)?.upgrade()

@@ -9,7 +9,7 @@ use super::budget::ReadBudget;
 use super::convert;
 use ensemble_language::data::RunContext;
 
-/// A script's `context`.
+/// View of the context of a script. Only values that the script reads are converted.
 #[derive(Clone)]
 pub(super) struct ScriptContextView {
     context: Arc<RunContext>,
@@ -18,16 +18,19 @@ pub(super) struct ScriptContextView {
 }
 
 impl ScriptContextView {
+    /// Creates a view of the context. Without a budget, every value can be read.
     pub(super) fn new(context: Arc<RunContext>, budget: Option<Arc<ReadBudget>>) -> Self {
         Self { context, budget }
     }
 
+    /// Returns the converted value of the key. Returns `None` for an unknown key or a spent budget.
     fn get_value(&self, key: &str) -> Option<Dynamic> {
         let value = self.context.get(key)?;
         let enough = self.budget.as_ref().is_none_or(|budget| budget.try_spend_value(value));
         enough.then(|| convert::dynamic_from_json(value))
     }
 
+    /// Returns the keys. Returns no keys for a spent budget.
     fn keys(&self) -> Array {
         let budget = self.budget.as_deref();
         let enough = budget.is_none_or(|budget| self.context.iter().all(|(key, _)| budget.try_spend_text(key.len())));
@@ -37,7 +40,7 @@ impl ScriptContextView {
         }
     }
 
-    /// Returns all of it.
+    /// Converts the whole context to JSON. Returns `null` for a spent budget.
     pub(super) fn into_json(self) -> Value {
         let budget = self.budget.as_deref();
         let enough = budget.is_none_or(|budget| {

@@ -3,7 +3,7 @@
 use rhai::{Array, Dynamic};
 use serde_json::Value;
 
-/// Returns a JSON value as Rhai's own.
+/// Converts a JSON value to a value of Rhai.
 pub(super) fn dynamic_from_json(value: &Value) -> Dynamic {
     match value {
         Value::Null => Dynamic::UNIT,
@@ -18,7 +18,7 @@ pub(super) fn dynamic_from_json(value: &Value) -> Dynamic {
     }
 }
 
-/// Named JSON values as a map.
+/// Converts named JSON values to a map of Rhai.
 pub(super) fn map_from_entries<'a>(entries: impl Iterator<Item = (&'a str, &'a Value)>) -> Dynamic {
     Dynamic::from_map(
         entries
@@ -27,7 +27,7 @@ pub(super) fn map_from_entries<'a>(entries: impl Iterator<Item = (&'a str, &'a V
     )
 }
 
-/// Texts as an array.
+/// Converts texts to an array of Rhai.
 pub(super) fn array_from_texts<'a>(texts: impl Iterator<Item = &'a str>) -> Array {
     texts.map(Into::into).collect()
 }

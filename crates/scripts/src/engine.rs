@@ -16,26 +16,26 @@ use rhai::{
 
 use super::{context_view, convert, to_json};
 
-/// Steps of the engine in one run.
+/// Largest number of engine steps in one run.
 pub(super) const MAX_OPERATIONS: u64 = 50_000_000;
-/// Calls within calls.
+/// Largest number of nested calls.
 pub(super) const MAX_NESTED_CALLS: usize = 64;
-/// Variables alive at once in one function.
+/// Largest number of variables alive at once in one function.
 pub(super) const MAX_VARIABLES: usize = 1000;
-/// The memory of one run, in bytes, where the engine is asked: at each step.
+/// Largest memory of one run in bytes, which the engine checks at each step.
 pub(super) const MAX_CHECKED_MEMORY: usize = 64 << 20;
-/// The memory of one run that a single step cannot exceed.
+/// Largest memory of one run in bytes that even a single step cannot exceed.
 pub(super) const MAX_ALLOCATED_MEMORY: usize = 128 << 20;
-/// The bytes of all texts of one value.
+/// Largest number of bytes of all texts in one value.
 const MAX_STRING_BYTES: usize = 64 << 20;
-/// The items of one array or map, nested ones included.
+/// Largest number of items of an array or map, including nested items.
 const MAX_COLLECTION_ITEMS: usize = 1_000_000;
-/// Expressions within expressions.
+/// Largest depth of nested expressions.
 const MAX_EXPRESSION_DEPTH: usize = 64;
-/// The number of steps between two calls of `stop`.
+/// Number of engine steps between two calls of `stop`.
 const STEPS_BETWEEN_STOP_CHECKS: u64 = 512;
 
-/// What every engine shares; what comes later takes precedence.
+/// Modules that all engines share. Later modules have precedence.
 static SHARED_MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
     vec![
         ArithmeticPackage::new().as_shared_module(),
@@ -52,7 +52,7 @@ static SHARED_MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
     ]
 });
 
-/// Returns an engine that ends a script when `stop` returns true, and when the thread has too much memory.
+/// Builds an engine that ends a script when `stop` returns true, or when the script exceeds a limit of steps or memory.
 pub(super) fn build_limited_engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine {
     let mut engine = build_unlimited_engine();
     engine
@@ -70,7 +70,7 @@ pub(super) fn build_limited_engine(stop: impl Fn() -> bool + Send + Sync + 'stat
     engine
 }
 
-/// Returns the language, without limits of time and memory and of calls within calls.
+/// Builds an engine without limits of steps, memory and nested calls. `eval`, `import` and `export` are disabled.
 pub(super) fn build_unlimited_engine() -> Engine {
     let mut engine = Engine::new_raw();
     for module in SHARED_MODULES.iter() {
@@ -90,9 +90,10 @@ pub(super) fn build_unlimited_engine() -> Engine {
     engine
 }
 
+/// Result of a function that a script calls.
 type FunctionResult<T> = Result<T, Box<EvalAltResult>>;
 
-/// Functions that Rhai does not have, or has without a limit.
+/// Builds a module with functions that Rhai does not have, or has without limits.
 fn build_extra_functions() -> Module {
     let mut module = Module::new();
     context_view::register_context_functions(&mut module);
@@ -113,14 +114,17 @@ fn build_extra_functions() -> Module {
     module
 }
 
-/// Returns the value as JSON text.
+/// Converts the value to JSON text.
+///
+/// # Errors
+/// JSON cannot represent the value. A script can catch the error.
 fn to_json_text(value: Dynamic) -> FunctionResult<ImmutableString> {
     to_json::to_json(value)
         .map(|value| ImmutableString::from(value.to_string()))
         .map_err(|message| catchable_error(format!("the value {message}")))
 }
 
-/// Rhai's own build the whole array before they look at the limit.
+/// Registers split functions that stop at the limit. The functions of Rhai build the whole array first.
 fn register_limited_split_functions(module: &mut Module) {
     FuncRegistration::new("split")
         .set_into_module(module, |text: &str| collect_texts_with_limit(text.split_whitespace()));
@@ -148,10 +152,15 @@ fn register_limited_split_functions(module: &mut Module) {
     });
 }
 
+/// Collects the texts to an array.
+///
+/// # Errors
+/// There are more items than an array can have.
 fn collect_texts_with_limit<'a>(parts: impl Iterator<Item = &'a str>) -> FunctionResult<Array> {
     check_item_limit(convert::array_from_texts(parts.take(MAX_COLLECTION_ITEMS + 1)))
 }
 
+/// Checks that the array does not exceed the limit of items.
 fn check_item_limit(items: Array) -> FunctionResult<Array> {
     if items.len() > MAX_COLLECTION_ITEMS {
         return Err(EvalAltResult::ErrorDataTooLarge("Size of array".into(), Position::NONE).into());
@@ -159,7 +168,7 @@ fn check_item_limit(items: Array) -> FunctionResult<Array> {
     Ok(items)
 }
 
-/// Returns an error that a script can catch.
+/// Creates an error that a script can catch.
 fn catchable_error(message: String) -> Box<EvalAltResult> {
     EvalAltResult::ErrorRuntime(message.into(), Position::NONE).into()
 }

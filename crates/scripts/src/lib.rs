@@ -64,13 +64,13 @@ pub use literal::{LiteralOutput, collect_output_keys, list_latched_keys, unify_o
 pub use script_analysis::{ScriptAnalysis, analyze_script};
 pub use variable::ScriptVariable;
 
-/// From now on, the virtual time (tokio's paused clock) of a runtime on this thread stands while a script of that runtime
-/// is evaluated on another thread. Without this, the time limit of the script would be over at once.
+/// Stops the virtual time (tokio's paused clock) of runtimes on this thread while a worker thread evaluates a script.
+/// Otherwise the time limit of the script would expire at once.
 pub fn freeze_virtual_time_during_scripts() {
     workers::freeze_virtual_time_during_jobs();
 }
 
-/// A compiled script.
+/// Compiled script.
 pub struct Script {
     ast: AST,
     words: ScriptWords,
@@ -78,7 +78,7 @@ pub struct Script {
     inline: AtomicBool,
 }
 
-/// All words of a text that may be names.
+/// Words of a script that can be names.
 type ScriptWords = HashSet<Box<str>>;
 
 impl fmt::Debug for Script {
@@ -87,7 +87,7 @@ impl fmt::Debug for Script {
     }
 }
 
-/// A syntax error of a script.
+/// Syntax error or error message of a script, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
     /// What is wrong, without the place.
@@ -98,7 +98,7 @@ pub struct ScriptError {
     pub column: usize,
 }
 
-/// An error that leaves a script without a value.
+/// Reason why a script has no value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScriptFailure {
     /// The script threw an error, or an error of the language stopped it.
@@ -110,7 +110,7 @@ pub enum ScriptFailure {
 }
 
 impl Script {
-    /// Compiles the text. Scripts of the same text share the compiled form.
+    /// Compiles the text, or returns the compiled form that other users of the text share.
     ///
     /// # Errors
     /// The text is not a valid script.
@@ -121,6 +121,7 @@ impl Script {
         })
     }
 
+    /// Compiles the text on this thread, and decides whether the script can run inline.
     fn compile_new(text: &str) -> Result<Self, ScriptError> {
         let ast = engine::build_limited_engine(|| false).compile(text);
         let ast = ast.map_err(|error| ScriptError::at_position(error.err_type().to_string(), error.position()))?;
@@ -133,7 +134,7 @@ impl Script {
         })
     }
 
-    /// May the script read the variable of this name? If not, the caller need not prepare the variable.
+    /// Returns whether the script may read the variable: the text contains the name. Callers can omit other variables.
     pub fn may_read_variable(&self, name: &str) -> bool {
         self.words.contains(name)
     }
@@ -172,8 +173,7 @@ impl Script {
         })
     }
 
-    /// Runs the script on this thread, which needs a large stack. `stop` is called regularly and ends the script when
-    /// it returns true.
+    /// Runs the script on this thread, which needs a large stack. Ends the script when `stop` returns true.
     fn run_on_this_thread(
         &self,
         scope: Scope<'static>,
@@ -184,12 +184,12 @@ impl Script {
     }
 }
 
-/// A name of a variable.
+/// Name of a script variable.
 pub trait ScriptVariableName: AsRef<str> + Send + Sync + 'static {}
 
 impl<N: AsRef<str> + Send + Sync + 'static> ScriptVariableName for N {}
 
-/// Returns the variables that the script names. No code can ask for another one.
+/// Converts the variables that occur in the text. A script cannot read other variables.
 fn build_named_scope<N: ScriptVariableName>(
     variables: &[(N, ScriptVariable)],
     words: &ScriptWords,
@@ -203,7 +203,7 @@ fn build_named_scope<N: ScriptVariableName>(
     scope
 }
 
-/// Evaluates the script. The outer error is that of the engine, so that the caller can inspect it.
+/// Evaluates the script. The outer error is an error of the engine, so that the caller can inspect the error.
 fn evaluate_script(
     engine: &Engine,
     ast: &AST,
@@ -218,7 +218,7 @@ fn evaluate_script(
     }))
 }
 
-/// Stops the script when its future is dropped.
+/// Guard that stops the script when its future is dropped.
 #[derive(Debug, Default)]
 struct StopScriptGuard(Arc<AtomicBool>);
 
@@ -228,16 +228,18 @@ impl Drop for StopScriptGuard {
     }
 }
 
+/// Creates the error of a crashed script engine.
 fn engine_crash_error() -> ScriptError {
     ScriptError::at_position("the script engine crashed".into(), Position::NONE)
 }
 
+/// Creates the failure of a script whose engine crashed.
 fn engine_crash_failure() -> ScriptFailure {
     ScriptFailure::Reported(engine_crash_error())
 }
 
 impl ScriptError {
-    /// Returns the position in the script with this name: `answers.rhai:3:7`; the name if no position is known.
+    /// Returns the position in the script with this name, such as `answers.rhai:3:7`, or the name if no position is known.
     pub fn position_in_file(&self, name: &str) -> String {
         match self.line {
             0 => name.to_owned(),
@@ -250,6 +252,7 @@ impl ScriptError {
         format!("{}: {}", self.position_in_file(name), self.message)
     }
 
+    /// Creates the error with the message and the position of the engine.
     fn at_position(message: String, position: Position) -> Self {
         Self {
             message,
@@ -259,7 +262,7 @@ impl ScriptError {
     }
 }
 
-/// Returns the engine's error by kind; `outer` is the place of the call in which it happened.
+/// Converts an error of the engine to a failure. `outer` is the position of the call in which the error occurred.
 fn classify_engine_error(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
     if let EvalAltResult::ErrorInFunctionCall(_, _, inner, position) = error {
         return classify_engine_error(*inner, position);
@@ -288,17 +291,19 @@ fn classify_engine_error(mut error: EvalAltResult, outer: Position) -> ScriptFai
     }
 }
 
+/// Creates the failure of a script that needs too much memory.
 fn memory_limit_failure(position: Position) -> ScriptFailure {
     let limit_mib = engine::MAX_CHECKED_MEMORY >> 20;
     limit_failure(format!("more than {limit_mib} MiB of memory"), position)
 }
 
+/// Creates the failure of a script that exceeded the limit `what`.
 fn limit_failure(what: String, position: Position) -> ScriptFailure {
     let message = format!("the script exceeded a limit of its sandbox: {what}");
     ScriptFailure::Limit(ScriptError::at_position(message, position))
 }
 
-/// Describes the value that a script threw: a text, `#{error: text}`, or else JSON.
+/// Returns the message of a thrown value: the text, the text of the key `error`, or JSON.
 fn describe_thrown_value(value: Dynamic) -> String {
     let value = match to_json::to_json(value) {
         Ok(Value::Object(mut map)) => map.remove("error").unwrap_or(Value::Object(map)),

@@ -10,15 +10,15 @@ use rhai::{AST, ASTNode, Array, Dynamic, Expr, Map, Stmt};
 use ensemble_language::condition::{MapFields, NumberRange, ValueType};
 use ensemble_language::data::RESPONSE_KEY;
 
-/// A possible output: its keys, and what the value of each can be.
+/// Output that the text of a script shows: the types of its values by key.
 pub type LiteralOutput = BTreeMap<String, ValueType>;
 
-/// Returns the top-level keys of these outputs.
+/// Returns the top-level keys of all outputs.
 pub fn collect_output_keys(outputs: &[LiteralOutput]) -> BTreeSet<String> {
     outputs.iter().flat_map(BTreeMap::keys).cloned().collect()
 }
 
-/// Returns the type of an output that can be any of these.
+/// Returns the type of an output that can be any of these outputs.
 pub fn unify_output_types(outputs: &[LiteralOutput]) -> ValueType {
     let output_type = |output: &LiteralOutput| ValueType::map_with_fields(MapFields::with_exact_keys(output.clone()));
     outputs
@@ -27,7 +27,7 @@ pub fn unify_output_types(outputs: &[LiteralOutput]) -> ValueType {
         .fold(ValueType::impossible_value(), ValueType::union_with)
 }
 
-/// Returns the keys that are written only as `true`, and that other outputs do not have.
+/// Returns the keys whose value is `true` in every output that has the key, and that another output does not have.
 pub fn list_latched_keys(outputs: &[LiteralOutput]) -> BTreeSet<String> {
     let written_true = ValueType::exact_value_type(&true.into());
     let is_latched = |key: &String| {
@@ -37,7 +37,7 @@ pub fn list_latched_keys(outputs: &[LiteralOutput]) -> BTreeSet<String> {
     collect_output_keys(outputs).into_iter().filter(is_latched).collect()
 }
 
-/// Returns the possible outputs of the script; `None` if they are unknown.
+/// Infers the possible outputs from the end of the script. Returns `None` if they are unknown.
 pub(super) fn infer_outputs(ast: &AST) -> Option<Vec<LiteralOutput>> {
     let mut outputs = Vec::new();
     let mut leaves_early = false;
@@ -48,7 +48,7 @@ pub(super) fn infer_outputs(ast: &AST) -> Option<Vec<LiteralOutput>> {
     (!leaves_early && collect_outputs_of_statements(ast.statements(), &mut outputs)).then_some(outputs)
 }
 
-/// Adds the possible values of these statements; `false` where they are not known.
+/// Adds the possible outputs of the last statement. Returns `false` if they are unknown.
 fn collect_outputs_of_statements(statements: &[Stmt], outputs: &mut Vec<LiteralOutput>) -> bool {
     match statements
         .iter()
@@ -67,6 +67,7 @@ fn collect_outputs_of_statements(statements: &[Stmt], outputs: &mut Vec<LiteralO
     }
 }
 
+/// Adds the possible outputs of the expression. Returns `false` if they are unknown.
 fn collect_outputs_of_expression(expr: &Expr, outputs: &mut Vec<LiteralOutput>) -> bool {
     match expr {
         Expr::Map(entries, _) => {
@@ -98,6 +99,7 @@ fn collect_outputs_of_expression(expr: &Expr, outputs: &mut Vec<LiteralOutput>) 
     }
 }
 
+/// Returns an output with a value of this type under `response`.
 fn output_with_response(of: ValueType) -> LiteralOutput {
     LiteralOutput::from([(RESPONSE_KEY.to_owned(), of)])
 }
@@ -127,6 +129,7 @@ fn infer_type(expr: &Expr) -> ValueType {
     }
 }
 
+/// Returns the type of a constant value.
 fn type_of_constant(value: &Dynamic) -> ValueType {
     if let Some(map) = value.read_lock::<Map>() {
         let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), type_of_constant(value));
@@ -158,6 +161,7 @@ fn type_of_constant(value: &Dynamic) -> ValueType {
     }
 }
 
+/// Returns the output for a constant value: the keys of a map, or the value under `response`.
 fn output_from_constant(value: &Dynamic) -> LiteralOutput {
     match value.read_lock::<Map>() {
         Some(map) => {

@@ -10,12 +10,12 @@ use rhai::{AST, ASTFlags, ASTNode, BinaryExpr, Expr, FnCallExpr, Position, Stmt}
 use super::calls::{self, ScriptFunctionCall, to_script_name};
 use ensemble_language::check::{ReadScriptKey, ScriptText};
 
-/// The variables whose keys are listed.
+/// Variables whose keys are collected.
 const KEYED_VARIABLES: [&str; 4] = ["dependencies", "context", "inputs", "parameters"];
-/// The beginning of the names that the engine gives to closures.
+/// Prefix of the names that the engine gives to closures.
 const CLOSURE_PREFIX: &str = "anon$";
 
-/// Returns the names that the script reads.
+/// Collects the names, keys, calls and requests in the text of the script.
 pub(super) fn collect_script_names(name: String, text: String, ast: &AST) -> ScriptText {
     let functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let mut main = ScriptNames {
@@ -97,7 +97,7 @@ pub(super) fn collect_script_names(name: String, text: String, ast: &AST) -> Scr
     }
 }
 
-/// Returns the names in the functions of these names.
+/// Collects the names in the bodies of the functions that `is_meant` selects.
 fn collect_names_in_functions(ast: &AST, is_meant: &dyn Fn(&str) -> bool) -> ScriptNames {
     let mut bodies = ast.clone();
     bodies.clear_statements();
@@ -107,6 +107,7 @@ fn collect_names_in_functions(ast: &AST, is_meant: &dyn Fn(&str) -> bool) -> Scr
     names
 }
 
+/// Keeps the first position of each key, in order.
 fn keep_first_positions<K: PartialEq>(all: impl Iterator<Item = (K, Position)>) -> Vec<(K, Position)> {
     let mut first: Vec<(K, Position)> = Vec::new();
     for (key, place) in all {
@@ -117,7 +118,7 @@ fn keep_first_positions<K: PartialEq>(all: impl Iterator<Item = (K, Position)>) 
     first
 }
 
-/// A key that is read.
+/// Read of a key of a variable.
 struct ScriptKeyRead {
     variable: String,
     key: String,
@@ -128,7 +129,7 @@ struct ScriptKeyRead {
     may_be_missing: bool,
 }
 
-/// The names that one part of a script contains.
+/// Names in one part of a script.
 #[derive(Default)]
 struct ScriptNames {
     free: Vec<(String, Position)>,
@@ -153,6 +154,7 @@ struct ScriptNames {
 }
 
 impl ScriptNames {
+    /// Returns whether the script tests the key, or tests the variable that stores its value.
     fn is_tested_before_use(&self, read: &ScriptKeyRead) -> bool {
         let is_held = read
             .held_by
@@ -161,7 +163,7 @@ impl ScriptNames {
         is_held || self.tested.contains(&(read.variable.clone(), read.key.clone()))
     }
 
-    /// Notes one node; always continues.
+    /// Collects the names of one node. Always returns true, so that the walk continues.
     fn collect_from_node(&mut self, path: &[ASTNode<'_>]) -> bool {
         match path.last() {
             Some(ASTNode::Expr(expr)) => self.collect_from_expression(expr, path),
@@ -171,6 +173,7 @@ impl ScriptNames {
         true
     }
 
+    /// Collects the variables that a statement defines, and its calls and exits.
     fn collect_from_statement(&mut self, statement: &Stmt, path: &[ASTNode<'_>]) {
         match statement {
             Stmt::Return(..) => self.exits += 1,
@@ -193,6 +196,7 @@ impl ScriptNames {
         }
     }
 
+    /// Collects the variables, key reads, calls and requests of an expression.
     fn collect_from_expression(&mut self, expr: &Expr, path: &[ASTNode<'_>]) {
         match expr {
             Expr::Variable(parts, _, place) if parts.0.is_none() && parts.2.is_empty() => {
@@ -219,6 +223,7 @@ impl ScriptNames {
         }
     }
 
+    /// Records the call, and whether every execution reaches the call.
     fn record_function_call(&mut self, call: Option<ScriptFunctionCall>, path: &[ASTNode<'_>]) {
         let outer_exits = path
             .iter()
@@ -227,8 +232,7 @@ impl ScriptNames {
         self.calls.extend(call.map(|call| call.with_certainty(is_certain)));
     }
 
-    /// A call that compares something with nothing, asks for a key, or asks for the type of a value; or the capture of
-    /// variables by a closure.
+    /// Collects the tests of a call: comparisons with nothing, lookups of a key and checks of a type. Collects captures of closures.
     fn collect_tests_and_captures(&mut self, call: &FnCallExpr) {
         let args = &call.args;
         match call.name.as_str() {
@@ -250,7 +254,7 @@ impl ScriptNames {
         }
     }
 
-    /// `variable.key…` or `variable["key"]…`.
+    /// Collects a read of `variable.key…` or `variable["key"]…`.
     fn collect_key_read(&mut self, expr: &Expr, both: &BinaryExpr, flags: ASTFlags, path: &[ASTNode<'_>]) {
         let Some((name, _)) = as_variable(&both.lhs).filter(|(name, _)| KEYED_VARIABLES.contains(name)) else {
             return;
@@ -282,6 +286,7 @@ impl ScriptNames {
         });
     }
 
+    /// Records the variable or the key as tested.
     fn record_test(&mut self, expr: &Expr) {
         match expr {
             Expr::Dot(both, ..) | Expr::Index(both, ..) => {
@@ -298,7 +303,7 @@ impl ScriptNames {
     }
 }
 
-/// Returns whether no statement and no operator on the way to the last node can pass it over.
+/// Returns whether no statement and no operator on the path can skip the last node.
 fn is_unconditional(path: &[ASTNode<'_>]) -> bool {
     path.windows(2).all(|nodes| {
         let [outer, inner] = nodes else { return false };
@@ -326,7 +331,7 @@ fn is_item_of_literal(path: &[ASTNode<'_>]) -> bool {
     matches!(outer, Some(ASTNode::Expr(Expr::Map(..) | Expr::Array(..))))
 }
 
-/// Returns whether the expression is compared, chosen by, or given to a function.
+/// Returns whether the expression is compared, stored, matched, or passed to a function.
 fn is_compared_or_passed_on(expr: &Expr, path: &[ASTNode<'_>]) -> bool {
     let is_weak = |call: &FnCallExpr| call.op_token.is_none() || matches!(call.name.as_str(), "==" | "!=");
     match path.iter().rev().nth(1) {
@@ -339,6 +344,7 @@ fn is_compared_or_passed_on(expr: &Expr, path: &[ASTNode<'_>]) -> bool {
     }
 }
 
+/// Returns the variable with its position. Returns `None` for another expression.
 fn as_variable(expr: &Expr) -> Option<(&str, Position)> {
     match expr {
         Expr::Variable(parts, _, place) => Some((&parts.1, *place)),
@@ -346,7 +352,7 @@ fn as_variable(expr: &Expr) -> Option<(&str, Position)> {
     }
 }
 
-/// Returns the variable at the beginning of a chain.
+/// Returns the variable at the start of a chain of members.
 fn find_chain_root(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Dot(both, ..) | Expr::Index(both, ..) => find_chain_root(&both.lhs),
@@ -362,16 +368,17 @@ fn first_chain_step(rest: &Expr) -> &Expr {
     }
 }
 
-/// Returns whether the rest of the chain does without the value of its first step.
+/// Returns whether the rest of the chain begins with an access that accepts a missing value (`?.` or `?[`).
 fn has_optional_access(rest: &Expr) -> bool {
     matches!(rest, Expr::Dot(_, flags, _) | Expr::Index(_, flags, _) if flags.contains(ASTFlags::NEGATED))
 }
 
-/// `.key.type_of()`.
+/// Returns whether the rest of the chain has the form `.key.type_of()`.
 fn ends_with_type_of_call(rest: &Expr) -> bool {
     matches!(rest, Expr::Dot(both, ..) if matches!(first_chain_step(&both.rhs), Expr::MethodCall(call, _) if call.name == "type_of"))
 }
 
+/// Returns a property or constant text as a key with its position. Returns `None` for another expression.
 fn as_constant_key(expr: &Expr) -> Option<(&str, Position)> {
     match expr {
         Expr::Property(parts, place) => Some((&parts.2, *place)),

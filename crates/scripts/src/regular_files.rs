@@ -10,10 +10,10 @@ use std::path::Path;
 
 use ensemble_language::data::strip_byte_order_mark;
 
-/// The largest script that is run, in bytes: 16 MiB, as the largest ensemble.
+/// Largest script that is run: 16 MiB, as for ensembles.
 pub const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 
-/// Opens a regular file. A pipe or a device is not waited for.
+/// Opens a regular file. Does not wait for a pipe or a device.
 ///
 /// # Errors
 /// The file cannot be opened, or is not a regular file.
@@ -51,7 +51,7 @@ pub fn require_regular_file(file: &File) -> io::Result<()> {
     }
 }
 
-/// Returns the name of a type of files; `None`: regular files.
+/// Returns the name of the file type with an article. Returns `None` for a regular file.
 pub fn describe_irregular_type(file_type: FileType) -> Option<&'static str> {
     if file_type.is_file() {
         return None;
@@ -69,14 +69,14 @@ pub fn describe_irregular_type(file_type: FileType) -> Option<&'static str> {
     Some(if file_type.is_dir() { "a folder" } else { "a device" })
 }
 
-/// Does not wait until a pipe has a writer.
+/// Flag that opens a pipe without waiting for a writer.
 #[cfg(unix)]
 const NONBLOCKING_OPEN_FLAG: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
-/// Reads a regular file of at most this many bytes.
+/// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// As [`open_regular`], or the file is larger.
+/// The file cannot be opened, is not a regular file, or is larger.
 pub fn read_bytes_with_limit(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular_file(path)?.take(most + 1).read_to_end(&mut bytes)?;
@@ -86,10 +86,10 @@ pub fn read_bytes_with_limit(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Likewise, as a text without a byte order mark.
+/// Reads a regular text file of at most `most` bytes, without a byte order mark.
 ///
 /// # Errors
-/// As [`read_bytes`], or it is not UTF-8.
+/// The file cannot be read, is larger, or is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let text = String::from_utf8(read_bytes_with_limit(path, most)?).map_err(|_| {
         // In the words of `std::fs::read_to_string`.
@@ -101,6 +101,7 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     })
 }
 
+/// Formats a size in KiB or MiB, rounded down.
 fn format_size(bytes: u64) -> String {
     match bytes >> 20 {
         0 => format!("{} KiB", bytes >> 10),

@@ -6,7 +6,7 @@ use ensemble_language::check::ScriptText;
 
 use super::{LiteralOutput, ScriptError, engine, engine_crash_error, literal, names, workers};
 
-/// The facts that the text of a script shows.
+/// Facts about the text of a script: a syntax error, names and possible outputs.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptAnalysis {
     /// The syntax error, if it does not compile; then nothing else is known.
@@ -17,7 +17,7 @@ pub struct ScriptAnalysis {
     pub outputs: Option<Vec<LiteralOutput>>,
 }
 
-/// Examines the text of a script, which `name` calls in messages. The script is not run.
+/// Analyzes the text of a script without running the script. Messages call the script `name`.
 pub fn analyze_script(name: &str, text: &str) -> ScriptAnalysis {
     let (name, text) = (name.to_owned(), text.to_owned());
     let examined = workers::run_and_wait(move || {

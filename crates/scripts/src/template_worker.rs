@@ -14,19 +14,20 @@ use ensemble_language::template::{
     MissingKeyCollector, Template, TemplateError, TemplateScope, render_task, render_with_check,
 };
 
-/// The memory of one rendering, in bytes, where it is asked.
+/// Largest memory of one rendering in bytes, which the renderer checks regularly.
 const MAX_CHECKED_MEMORY: usize = 64 << 20;
-/// The memory of one rendering that a single operation cannot exceed.
+/// Largest memory of one rendering in bytes that even a single operation cannot exceed.
 const MAX_ALLOCATED_MEMORY: usize = 128 << 20;
 
+/// Error message of a rendering that exceeds the memory limit.
 const TOO_MUCH: &str = "the template needs more than 64 MiB of memory";
 
 thread_local! {
-    /// Set when nobody waits any more for what this thread renders.
+    /// Flag that is set when no caller waits for the rendering on this thread any more.
     static STOPPED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Returns why the rendering on this thread must stop.
+/// Returns the reason why the rendering on this thread must stop: memory, or a stopped execution.
 fn find_stop_reason() -> Option<&'static str> {
     if ensemble_memory::thread_limit::used_bytes() > MAX_CHECKED_MEMORY {
         return Some(TOO_MUCH);
@@ -35,7 +36,7 @@ fn find_stop_reason() -> Option<&'static str> {
     is_stopped.then_some("the execution was stopped")
 }
 
-/// Renders the template with the scope.
+/// Renders the template with the scope. Renders slow templates on a worker thread.
 pub async fn render_template_async(template: &Template, scope: &TemplateScope) -> Result<String, TemplateError> {
     if template.renders_quickly() {
         return template.render(scope);
@@ -44,7 +45,7 @@ pub async fn render_template_async(template: &Template, scope: &TemplateScope) -
     render_on_worker(scope, move |scope| template.render(scope)).await
 }
 
-/// Returns the value of the template with the scope.
+/// Evaluates the template as a value. Evaluates slow templates on a worker thread.
 pub async fn render_value_async(template: &Template, scope: &TemplateScope) -> Result<Value, TemplateError> {
     if template.renders_quickly() {
         return template.render_value(scope);
@@ -53,7 +54,7 @@ pub async fn render_value_async(template: &Template, scope: &TemplateScope) -> R
     render_on_worker(scope, move |scope| template.render_value(scope)).await
 }
 
-/// Returns the task of an agent with the scope.
+/// Renders the task of an agent from its prompt. Renders slow templates on a worker thread.
 pub async fn render_agent_task_async(
     prompt: Option<&Template>,
     scope: &TemplateScope,
@@ -65,6 +66,7 @@ pub async fn render_agent_task_async(
     render_on_worker(scope, move |scope| render_task(prompt.as_ref(), scope)).await
 }
 
+/// Renders on a worker thread with a memory limit. Dropping the future stops the rendering.
 async fn render_on_worker<T: Send + 'static>(
     scope: &TemplateScope,
     render: impl FnOnce(&TemplateScope) -> Result<T, TemplateError> + Send + 'static,
@@ -94,6 +96,7 @@ async fn render_on_worker<T: Send + 'static>(
     }
 }
 
+/// Creates a template error at line 1, column 1.
 fn error_at_template_start(message: &str) -> TemplateError {
     TemplateError {
         message: message.to_owned(),
@@ -103,7 +106,7 @@ fn error_at_template_start(message: &str) -> TemplateError {
     }
 }
 
-/// Runs it on a worker thread; `None` if it panicked or there was no thread.
+/// Runs the function on a worker thread. Returns `None` if the function panicked or no thread was available.
 pub async fn run_on_worker<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     workers::run_job_async(run).await
 }

@@ -5,14 +5,18 @@ use serde_json::{Number, Value};
 
 use super::context_view::ScriptContextView;
 
-/// The maximum nesting depth of a result. Deeper values could be written but not read again.
+/// Largest nesting depth of a result. Deeper values could be written, but not read again.
 const DEPTH: usize = 100;
 
-/// Converts a value of Rhai to JSON; the error continues a sentence that begins with "the value".
+/// Converts a value of Rhai to JSON.
+///
+/// # Errors
+/// The end of a sentence that begins with "the value".
 pub(super) fn to_json(value: Dynamic) -> Result<Value, String> {
     convert_with_depth_limit(value, DEPTH)
 }
 
+/// Converts a value with at most `depth` nested levels.
 fn convert_with_depth_limit(value: Dynamic, depth: usize) -> Result<Value, String> {
     let value = value.flatten();
     if value.is_unit() {
@@ -54,6 +58,7 @@ fn convert_with_depth_limit(value: Dynamic, depth: usize) -> Result<Value, Strin
     convert_special_value(value)
 }
 
+/// Converts a byte array or the context. Refuses functions and other types.
 fn convert_special_value(value: Dynamic) -> Result<Value, String> {
     if value.is::<FnPtr>() {
         return Err("contains a function, which JSON cannot represent".into());

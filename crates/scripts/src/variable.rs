@@ -10,7 +10,7 @@ use super::{context_view, convert};
 use ensemble_language::data::{JsonMap, RunContext};
 use ensemble_language::execution_history::ExecutionHistory;
 
-/// A variable of the script.
+/// Variable of a script, in the form of the caller. Only variables that the script names are converted.
 #[derive(Debug, Clone)]
 pub enum ScriptVariable {
     /// Any JSON, handed over as Rhai's own values.
@@ -30,7 +30,7 @@ pub enum ScriptVariable {
 }
 
 impl ScriptVariable {
-    /// As Rhai's own value.
+    /// Converts the variable to a value of Rhai.
     pub(super) fn to_dynamic(&self) -> Dynamic {
         match self {
             Self::Json(value) => convert::dynamic_from_json(value),
@@ -43,7 +43,7 @@ impl ScriptVariable {
         }
     }
 
-    /// Likewise, or nothing if the budget is spent before.
+    /// Converts the variable to a value of Rhai. Returns `()` if the read budget does not suffice.
     pub(super) fn to_dynamic_within_budget(&self, budget: &Arc<ReadBudget>) -> Dynamic {
         let enough = match self {
             Self::Context(context) => {

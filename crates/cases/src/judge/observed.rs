@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::judge::{CaseExpectationChecker, UnmetExpectation, format_turns, list_agents_by_turn};
 use crate::watch::ObservedPrompt;
 
-/// Compares the exit code of a refused ensemble with the expected one.
+/// Checks the expected exit code of a case whose ensemble is refused.
 pub(crate) fn check_exit_after_refusal(at: usize, expect: &CaseExpectations) -> Vec<UnmetExpectation> {
     let wrong = expect.exit.filter(|exit| *exit != REFUSED_EXIT_CODE);
     let unmet = wrong.map(|exit| {
@@ -23,7 +23,7 @@ pub(crate) fn check_exit_after_refusal(at: usize, expect: &CaseExpectations) -> 
 /// The highest number of characters of a prompt in a failure.
 const MAX_PROMPT_CHARACTERS: usize = 1_000;
 
-/// Returns a prompt for people, without the end of a long one.
+/// Shortens a long prompt for a message.
 fn shorten_prompt(text: &str) -> String {
     match text.char_indices().nth(MAX_PROMPT_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -32,7 +32,7 @@ fn shorten_prompt(text: &str) -> String {
 }
 
 impl CaseExpectationChecker<'_> {
-    /// Compares the expected refusal with the conversation that was held.
+    /// Reports a conversation that took place although the case expects a refusal.
     pub(super) fn check_expected_refusal(&self) -> Option<UnmetExpectation> {
         let actual = || match self.state().run_end() {
             Some(ended) => format!("a run that ended as {}", ended.completion_reason.as_str()),
@@ -45,7 +45,7 @@ impl CaseExpectationChecker<'_> {
             .then(|| UnmetExpectation::from_difference(place, "refused", expected, actual()))
     }
 
-    /// Returns the exit code of `ensemble run` for the conversation.
+    /// Returns the exit code of `ensemble run` for the conversation. Returns 0 if the run has not ended.
     pub(crate) fn exit_code_of_run_command(&self) -> u8 {
         let state = self.state();
         state.run_end().map_or(0, |ended| {
@@ -53,6 +53,7 @@ impl CaseExpectationChecker<'_> {
         })
     }
 
+    /// Checks the expected exit code.
     pub(super) fn check_exit_code(&self) -> Option<UnmetExpectation> {
         let expected = self.expect.exit?;
         let actual = self.exit_code_of_run_command();
@@ -64,6 +65,7 @@ impl CaseExpectationChecker<'_> {
             .then(|| UnmetExpectation::from_difference(self.key_location("exit"), "exit", expected.to_string(), text()))
     }
 
+    /// Checks that the agents of each group run in a common turn.
     pub(super) fn check_same_turn(&self) -> Vec<UnmetExpectation> {
         let actual = list_agents_by_turn(&self.conversation.records);
         let is_met = |group: &[Arc<str>]| actual.iter().any(|turn| group.iter().all(|name| turn.contains(name)));
@@ -80,12 +82,13 @@ impl CaseExpectationChecker<'_> {
             .collect()
     }
 
-    /// Returns how many executions or parts of an agent ran at once.
+    /// Returns the largest number of executions or parts of the agent that ran at the same time.
     pub(crate) fn max_parallel_executions(&self, name: &str) -> u32 {
         let mut loads = self.conversation.loads.iter();
         loads.find(|load| *load.agent == *name).map_or(0, |load| load.most)
     }
 
+    /// Checks the expected limits of parallel executions.
     pub(super) fn check_parallel_limits(&self) -> Vec<UnmetExpectation> {
         let limits = self.expect.at_once.iter();
         limits
@@ -98,6 +101,7 @@ impl CaseExpectationChecker<'_> {
             .collect()
     }
 
+    /// Checks that prompts of agents contain the expected texts.
     pub(super) fn check_prompt_texts(&self) -> Vec<UnmetExpectation> {
         let mut failures = Vec::new();
         for (name, texts) in &self.expect.asked {
@@ -129,7 +133,7 @@ impl CaseExpectationChecker<'_> {
     }
 }
 
-/// Describes the prompts of an agent.
+/// Describes the prompts of an agent for a message.
 fn describe_prompts(prompts: &[&ObservedPrompt]) -> String {
     let describe = |prompt: &&ObservedPrompt| {
         let text = match &prompt.text {

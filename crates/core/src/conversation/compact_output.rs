@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// Outputs with more values than this are kept as text. In memory each value takes 72 bytes, and a list more, so a list of
-/// numbers takes many times the memory of its text.
+/// Largest number of values of an output that is stored as a value. Outputs with more values are stored as text.
+/// In memory each value takes 72 bytes, and a list takes more, so a list of numbers takes many times the memory of its text.
 const MAX_VALUES_IN_MEMORY: usize = 2_000;
 
 /// An output: a value, or the text of a value with many parts.
@@ -19,7 +19,7 @@ pub(super) enum CompactOutput {
 }
 
 impl CompactOutput {
-    /// Keeps the output in the form that takes less memory.
+    /// Creates the stored form of the output that takes less memory.
     pub(super) fn from_output(output: &Arc<Value>) -> Self {
         match exceeds_value_limit(output, &mut 0) {
             true => Self::Text(output.to_string().into(), Arc::downgrade(output)),
@@ -27,12 +27,12 @@ impl CompactOutput {
         }
     }
 
-    /// Returns whether the value has very many parts.
+    /// Returns whether the output is stored as text because it has very many values.
     pub(super) fn is_stored_as_text(&self) -> bool {
         matches!(self, Self::Text(..))
     }
 
-    /// Returns the output. Reading a text takes time in proportion to its length.
+    /// Returns the output. Parsing a stored text takes time in proportion to its length.
     pub(super) fn to_value(&self) -> Arc<Value> {
         match self {
             Self::Value(value) => value.clone(),
@@ -43,7 +43,7 @@ impl CompactOutput {
     }
 }
 
-/// Returns whether the value has more values in it than [`MOST_VALUES`]; `seen` are those so far.
+/// Returns whether the value contains more than [`MOST_VALUES`] values. `seen` is the number of values counted so far.
 fn exceeds_value_limit(value: &Value, seen: &mut usize) -> bool {
     *seen += 1;
     *seen > MAX_VALUES_IN_MEMORY

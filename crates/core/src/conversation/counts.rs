@@ -13,13 +13,13 @@ pub(super) struct ExecutionCountList {
 }
 
 impl ExecutionCountList {
-    /// All numbers are 0.
+    /// Creates the list with 0 executions for every agent.
     pub(super) fn new(plan: Arc<Plan>) -> Self {
         let counts = vec![0; plan.agent_count()];
         Self { plan, counts }
     }
 
-    /// Adds one execution of the agent.
+    /// Adds one execution of the agent to the count.
     pub(super) fn add_execution(&mut self, id: AgentId) {
         self.counts[id.index()] += 1;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// An agent that only its own limit kept from running, although it had work left.
+/// Agent that still had work, and that only its own limit kept from running.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExhaustedAgent {
     /// The agent.
@@ -27,7 +27,7 @@ pub enum AgentLimitKey {
 }
 
 impl AgentLimitKey {
-    /// Returns the key that sets the limit.
+    /// Returns the key of the ensemble file that sets the limit.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::MaxTurns => "max_turns",

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::part::PartsProgress;
 use crate::thread::{ThreadIteration, ToolCallEnd};
 
-/// The number of parts or of tool calls, and how many of them failed.
+/// The number of parts or of tool calls, and the number of failed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FailureCounts {
     /// The number of those that failed.
@@ -18,7 +18,7 @@ pub struct FailureCounts {
 }
 
 impl FailureCounts {
-    /// Counts the parts of an execution: those that failed, and all items of its list.
+    /// Counts the parts of an execution: the failed parts, and all items of the list.
     pub fn from_parts(parts: &PartsProgress) -> Self {
         let ended = &parts.ended_parts;
         Self {
@@ -27,8 +27,7 @@ impl FailureCounts {
         }
     }
 
-    /// Counts the tool calls of a model in these iterations. A call of an agent with `tool` has no messages, and is not
-    /// counted.
+    /// Counts the tool calls of a model in these iterations. Does not count the call of an agent with `tool`, which has no messages.
     pub fn from_tool_calls(iterations: &[ThreadIteration]) -> Self {
         let of_model = iterations.iter().filter(|iteration| !iteration.messages.is_empty());
         let ends = of_model.flat_map(|iteration| &iteration.tool_calls);
@@ -36,7 +35,7 @@ impl FailureCounts {
             .fold(Self::default(), |sum, end| sum + Self::from_tool_end(end))
     }
 
-    /// Counts one tool call.
+    /// Returns the counts of one tool call.
     pub fn from_tool_end(end: &ToolCallEnd) -> Self {
         Self {
             failed: usize::from(matches!(end, ToolCallEnd::Error(_))),
@@ -73,7 +72,7 @@ impl AgentWorkCounts {
         self.parts.failed + self.tool_calls.failed > 0
     }
 
-    /// Returns what failed, for summaries: `4 of 5 parts of `fetch` failed`.
+    /// Returns a sentence for each kind of work with failures: `4 of 5 parts of `fetch` failed`.
     pub fn list_failure_sentences(&self) -> impl Iterator<Item = String> {
         let all = [(self.parts, "part"), (self.tool_calls, "tool call")];
         let failed = all.into_iter().filter(|(counts, _)| counts.failed > 0);
@@ -84,8 +83,8 @@ impl AgentWorkCounts {
     }
 }
 
-/// Returns whether a warning of a run describes failed work of a nested run: the address of an agent, `: `, and a sentence
-/// of [`FailedWork`].
+/// Returns whether a warning of a run describes failed work of a nested run: an agent address, `: `, and a sentence such as `4 of 5 parts
+/// of `fetch` failed`.
 pub(super) fn is_nested_failure_warning(warning: &str) -> bool {
     let Some((_, sentence)) = warning.rsplit_once(": ") else {
         return false;

@@ -65,8 +65,7 @@ impl ConditionHistory for HistoryEntries {
 }
 
 impl HistoryEntry {
-    /// Returns the output, or the failure in the form that dependent agents read. Of an old output with very many
-    /// values, this reads the text that is kept in its place.
+    /// Returns the output, or the failure in the form that dependent agents read. Parses outputs that are stored as text.
     pub fn output_data(&self) -> Arc<Value> {
         self.output.to_value()
     }
@@ -76,8 +75,7 @@ impl HistoryEntry {
         self.failure.is_none()
     }
 
-    /// Returns the outputs that the execution read, as agent names and execution numbers, without a copy of the
-    /// outputs.
+    /// Returns the read outputs as JSON: agent names and execution numbers, the digest of the input, and the request.
     pub fn input_data(&self) -> Value {
         let mut data = json!({"dependencies": self.reads, "input_digest": self.input_digest});
         if let (Some(request), Value::Object(data)) = (&self.request, &mut data) {
@@ -86,12 +84,14 @@ impl HistoryEntry {
         data
     }
 
+    /// Returns the error message if the execution failed.
     fn error_message(&self) -> Option<&str> {
         self.failure
             .as_ref()
             .map(|ExecutionFailure { error, .. }| error.as_str())
     }
 
+    /// Returns the value of the field with this name, for conditions. Returns `None` for an unknown field.
     fn find_field_value(&self, name: &str) -> Option<Arc<Value>> {
         let value = match name {
             "output_data" => return Some(self.output_data()),

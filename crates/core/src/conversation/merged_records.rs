@@ -114,6 +114,7 @@ pub enum RecordsMergeError {
     Illegal(#[from] IllegalRecord),
 }
 
+/// Describes the state of a run that cannot be merged: the run waits, ended within a message, or has not ended.
 fn describe_open_run(outcome: Option<CompletionReason>) -> String {
     match outcome {
         Some(CompletionReason::WaitingForInput) => "waits for an answer".to_owned(),
@@ -122,7 +123,7 @@ fn describe_open_run(outcome: Option<CompletionReason>) -> String {
     }
 }
 
-/// A message of a run, with its turns.
+/// Message of a run, with the range of the records that answer the message.
 struct MessageRecords {
     /// The position of its records in the run.
     range: Range<usize>,
@@ -134,7 +135,7 @@ struct MessageRecords {
     is_last: bool,
 }
 
-/// A run of a merge, with the state of what is merged so far.
+/// Run of a merge, with the state of its records that are merged so far.
 struct MergedSide<'r> {
     start: &'r RunStarted,
     records: &'r [Record],
@@ -205,6 +206,7 @@ struct MergedRecordList {
 }
 
 impl MergedRecordList {
+    /// Creates an empty list with the initial state of the plan.
     fn new(plan: &Arc<Plan>) -> Self {
         Self {
             records: Vec::new(),
@@ -212,6 +214,8 @@ impl MergedRecordList {
         }
     }
 
+    /// Applies the record to the state and adds it, with the next sequence number.
+    /// # Errors: the event is illegal after the records before it.
     fn push_renumbered(&mut self, record: Record) -> Result<(), IllegalRecord> {
         let record = Record {
             seq: self.state.next_seq(),
@@ -224,6 +228,8 @@ impl MergedRecordList {
 }
 
 impl<'r> MergedSide<'r> {
+    /// Creates the side from the records of a run, split into messages.
+    /// # Errors: the records do not begin with the start of a run.
     fn from_records(plan: &Arc<Plan>, records: &'r [Record]) -> Result<Self, RecordsMergeError> {
         let Some(Event::RunStarted(start)) = records.first().map(|record| &record.event) else {
             return Err(RecordsMergeError::NotBegun);
@@ -237,6 +243,7 @@ impl<'r> MergedSide<'r> {
         })
     }
 
+    /// Checks that the run has messages after the `shared` ones.
     fn check_has_added_messages(&self, shared: usize, other: &Self) -> Result<(), RecordsMergeError> {
         match self.messages.len() > shared {
             true => Ok(()),
@@ -260,8 +267,7 @@ impl<'r> MergedSide<'r> {
         }
     }
 
-    /// Returns the records of a message as a merge contains them, each with the number that it has in this run; `None` for a
-    /// record that the merge does not contain.
+    /// Returns the records of the message at this index, each with its form in the merge. The form is `None` if the merge omits the record.
     fn list_merged_records(&self, message: usize) -> Vec<(&'r Record, Option<Record>)> {
         let message = &self.messages[message];
         let convert = |(at, record): (usize, &'r Record)| {
@@ -286,14 +292,15 @@ impl<'r> MergedSide<'r> {
             .collect()
     }
 
-    /// Adds a message that both runs share to the state of this run.
+    /// Applies the records of a shared message to the state of this run.
     fn apply_shared_message(&mut self, message: usize) -> Result<(), IllegalRecord> {
         let range = self.messages[message].range.clone();
         let records = &self.records[range];
         records.iter().try_for_each(|record| self.state.apply_record(record))
     }
 
-    /// Adds a message of this run to the merged run, with new numbers.
+    /// Applies a message to the state of this run, and appends the message to the merged run with new numbers of turns, executions and
+    /// calls.
     fn append_message_to_merge(&mut self, message: usize, merged: &mut MergedRecordList) -> Result<(), IllegalRecord> {
         let mut records = self.list_merged_records(message).into_iter();
         for (own, added) in records.by_ref().take(1) {
@@ -324,7 +331,7 @@ impl<'r> MergedSide<'r> {
         Ok(())
     }
 
-    /// Returns the next number of each agent in this run and in the merged run.
+    /// Returns the next execution number of each agent, first in this run, then in the merged run.
     fn list_next_execution_numbers(&self, merged: &ConversationState) -> HashMap<Arc<str>, (u32, u32)> {
         let plan = self.state.plan();
         let numbers = plan.agent_ids().map(|id| {
@@ -334,6 +341,8 @@ impl<'r> MergedSide<'r> {
         numbers.collect()
     }
 
+    /// Replaces the numbers of the executions that the turn starts and reads, and stores the new numbers. `firsts` has the next numbers by
+    /// agent.
     fn assign_execution_numbers(&mut self, turn: &mut TurnStarted, firsts: &HashMap<Arc<str>, (u32, u32)>) {
         for start in &mut turn.starts {
             for (agent, execution) in &mut start.reads {
@@ -346,6 +355,7 @@ impl<'r> MergedSide<'r> {
         }
     }
 
+    /// Replaces the turn and the execution number of an event by the numbers in the merged run.
     fn renumber_event(&self, event: &mut Event, turns: TurnRenumbering) {
         let renumber = |turn: &mut u32, agent: &Arc<str>, execution: &mut u32| {
             *turn = turns.renumber_turn(*turn);
@@ -368,7 +378,7 @@ impl<'r> MergedSide<'r> {
     }
 }
 
-/// The number of turns before a message, in its run and in the merged run.
+/// Number of turns before a message, in its run and in the merged run.
 #[derive(Clone, Copy)]
 struct TurnRenumbering {
     before: u32,
@@ -376,17 +386,18 @@ struct TurnRenumbering {
 }
 
 impl TurnRenumbering {
+    /// Returns the number of the turn in the merged run.
     fn renumber_turn(self, turn: u32) -> u32 {
         turn + self.merged - self.before
     }
 }
 
-/// Returns the new number of an execution. Executions of the messages that both runs share keep their numbers.
+/// Returns the new number of an execution. Executions of shared messages keep their numbers.
 fn find_new_number(numbers: &NewExecutionNumbers, agent: &Arc<str>, execution: u32) -> u32 {
     numbers.get(&(agent.clone(), execution)).copied().unwrap_or(execution)
 }
 
-/// Splits the records of a run into its messages.
+/// Splits the records of a run into the messages with their turns.
 fn split_messages(records: &[Record]) -> Vec<MessageRecords> {
     let is_start = |record: &Record| matches!(record.event, Event::RunStarted(_) | Event::MessageAdded(_));
     let is_turn = |record: &Record| matches!(record.event, Event::TurnStarted(_) | Event::TurnFinished(_));
@@ -413,7 +424,7 @@ fn split_messages(records: &[Record]) -> Vec<MessageRecords> {
     messages
 }
 
-/// Sets these values with the message, unless the message sets them itself.
+/// Adds values that were set before the message. Values of the message itself have precedence.
 fn set_earlier_values(message: &mut MessageAdded, earlier: &RunContext) {
     if earlier.is_empty() {
         return;
@@ -426,7 +437,7 @@ fn set_earlier_values(message: &mut MessageAdded, earlier: &RunContext) {
     message.set = set;
 }
 
-/// Returns whether the run was made by a merge of the run with this id.
+/// Returns whether `start` begins a run that was merged from the run with this id.
 fn is_merge_of_run(start: &RunStarted, run: &str) -> bool {
     let origin = start.forked_from.as_ref();
     origin.is_some_and(|origin| {
@@ -435,7 +446,7 @@ fn is_merge_of_run(start: &RunStarted, run: &str) -> bool {
     })
 }
 
-/// Checks that both runs were started with the same ensemble and the same arguments.
+/// Checks that both runs started with the same ensemble and arguments, and that neither is a merge of the other.
 fn check_same_start(left: &RunStarted, right: &RunStarted) -> Result<(), RecordsMergeError> {
     let (left_id, right_id) = (left.run_id.clone(), right.run_id.clone());
     for (merge, run) in [(left, &right_id), (right, &left_id)] {
@@ -467,7 +478,8 @@ fn check_same_start(left: &RunStarted, right: &RunStarted) -> Result<(), Records
     }
 }
 
-/// Returns the number of messages that both runs share with all their turns.
+/// Returns the number of leading messages that both runs share with all their turns.
+/// # Errors: the first message differs.
 fn count_shared_messages(left: &MergedSide<'_>, right: &MergedSide<'_>) -> Result<usize, RecordsMergeError> {
     let mut shared = 0;
     for (one, other) in left.messages.iter().zip(&right.messages) {
@@ -493,8 +505,7 @@ fn count_shared_messages(left: &MergedSide<'_>, right: &MergedSide<'_>) -> Resul
 }
 
 impl<'r> MergedSide<'r> {
-    /// Returns the records by which messages are compared. The ends of a run, resumes, and values that a fork sets after the
-    /// turns do not count.
+    /// Returns the records by which messages are compared. Omits the ends of a run, resumes, and values that a fork set after the turns.
     fn list_compared_records(&self, message: &MessageRecords) -> Vec<ComparedRecord<'r>> {
         let records = &self.records[message.range.clone()];
         let counts = |at: usize, event: &Event| match event {
@@ -513,7 +524,7 @@ impl<'r> MergedSide<'r> {
     }
 }
 
-/// A record without its number. The definitions of a message do not count: a fork states them at its start.
+/// A record for comparisons, without its number and the definitions of the message.
 #[derive(Debug, Clone, Copy)]
 struct ComparedRecord<'r> {
     at: DateTime<Utc>,

@@ -10,7 +10,7 @@ use super::end::ExecutionEnd;
 use crate::thread::{Thread, ThreadIteration};
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
 
-/// An attempt of a part of an execution ended.
+/// The event of an ended attempt of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "PartEndedFields")]
 pub struct PartAttemptEnded {
@@ -56,7 +56,7 @@ pub struct PartAttemptEnded {
     pub reused: bool,
 }
 
-/// The form in which a [`PartEnded`] is read: every key that may be absent has its default.
+/// Deserialized form of a [`PartEnded`], with a default for every key that can be absent.
 #[derive(Deserialize)]
 struct PartEndedFields {
     turn: u32,
@@ -106,12 +106,12 @@ impl From<PartEndedFields> for PartAttemptEnded {
 }
 
 impl PartAttemptEnded {
-    /// Returns whether the part has ended, and not only one of its attempts.
+    /// Returns whether the attempt is the last one of the part.
     pub fn is_final(&self) -> bool {
         self.pause.is_none()
     }
 
-    /// Returns the failure, if there is one.
+    /// Returns the failure of a failed attempt.
     pub fn failure(&self) -> Option<&ExecutionFailure> {
         match &self.end {
             ExecutionEnd::Succeeded(_) => None,
@@ -119,7 +119,7 @@ impl PartAttemptEnded {
         }
     }
 
-    /// Returns the output, if there is one.
+    /// Returns the output of a successful attempt.
     pub fn output(&self) -> Option<&Arc<Value>> {
         match &self.end {
             ExecutionEnd::Succeeded(output) => Some(output),
@@ -128,10 +128,10 @@ impl PartAttemptEnded {
     }
 }
 
-/// The threads of an agent whose parts remember, by key.
+/// Threads of the parts of an agent, by the key of the part.
 pub type ThreadsByPartKey = HashMap<Arc<str>, Arc<Thread>>;
 
-/// The parts of an open execution that have ended.
+/// The ended parts and the failed attempts of an open execution.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PartsProgress {
     /// The parts that have ended, in the order of their ends.
@@ -152,7 +152,7 @@ pub struct FailedPartAttempts {
 }
 
 impl PartsProgress {
-    /// Adds the end of an attempt of a part, of which these iterations were recorded before.
+    /// Adds the end of an attempt of a part. `recorded` are the iterations that were recorded during the attempt.
     pub fn add_attempt_end(&mut self, event: &PartAttemptEnded, recorded: Vec<ThreadIteration>) {
         match event.failure() {
             Some(failure) if !event.is_final() => {

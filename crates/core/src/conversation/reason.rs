@@ -90,7 +90,7 @@ impl Serialize for AgentSkipReason {
     }
 }
 
-/// The form in which a [`SkippedAgent`] is read: the keys of all reasons.
+/// Deserialized form of a [`SkippedAgent`], with the keys of all reasons.
 #[derive(Deserialize)]
 struct SkippedAgentFields {
     agent: Arc<str>,
@@ -121,7 +121,7 @@ enum AgentSkipReasonName {
 }
 
 impl AgentSkipReason {
-    /// Writes the name of the reason and its values.
+    /// Writes the name of the reason, and the values of the reason, as keys of the JSON object.
     fn write_keys<S: SerializeStruct>(&self, keys: &mut S) -> Result<(), S::Error> {
         keys.serialize_field("reason", &self.reason_name())?;
         match self {
@@ -150,6 +150,7 @@ impl AgentSkipReason {
         }
     }
 
+    /// Returns the name of the reason for JSON.
     fn reason_name(&self) -> AgentSkipReasonName {
         match self {
             Self::WaitingFor { .. } => AgentSkipReasonName::WaitingFor,
@@ -164,7 +165,7 @@ impl AgentSkipReason {
     }
 }
 
-/// A key that the reason needs is missing.
+/// An error about a missing key of the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("missing field `{0}`")]
 struct MissingReasonKey(&'static str);

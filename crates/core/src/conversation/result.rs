@@ -14,12 +14,12 @@ use ensemble_language::data;
 pub struct RunResult<'a>(pub &'a ConversationState);
 
 impl RunResult<'_> {
-    /// Returns the document as indented text with a line break at its end.
+    /// Returns the document as indented JSON with a line break at the end.
     pub fn to_json_text(&self) -> String {
         serde_json::to_string_pretty(self).expect("results have string keys") + "\n"
     }
 
-    /// Returns the value under `result`.
+    /// Returns the value of the key `result`: the declared result, or the context if the ensemble declares no result.
     pub fn result_value(&self) -> Value {
         let value = match self.0.evaluate_declared_result() {
             Some(result) => serde_json::to_value(&result.value),
@@ -28,13 +28,13 @@ impl RunResult<'_> {
         value.expect("results have string keys")
     }
 
-    /// Returns the value under `usage`.
+    /// Returns the value of the key `usage`.
     pub fn usage_value(&self) -> Value {
         serde_json::to_value(ResultUsage(self.0)).expect("results have string keys")
     }
 }
 
-/// The JSON result of a run, with what its caller adds.
+/// The JSON result of a run, with warnings and the refusal of its caller.
 pub struct ReportedRunResult<'a> {
     /// The run.
     pub state: &'a ConversationState,
@@ -45,7 +45,7 @@ pub struct ReportedRunResult<'a> {
 }
 
 impl ReportedRunResult<'_> {
-    /// Returns the document as indented text with a line break at its end.
+    /// Returns the document as indented JSON with a line break at the end.
     pub fn to_text(&self) -> String {
         serde_json::to_string_pretty(self).expect("results have string keys") + "\n"
     }
@@ -68,6 +68,7 @@ impl Serialize for RunResult<'_> {
     }
 }
 
+/// Writes all keys of the result document.
 fn serialize_result<S: Serializer>(reported: &ReportedRunResult<'_>, serializer: S) -> Result<S::Ok, S::Error> {
     let state = reported.state;
     let is_success = |ended: &RunEnded| ended.is_success() && !reported.is_refused;
@@ -138,6 +139,7 @@ impl Serialize for ResultMessages<'_> {
     }
 }
 
+/// The number of executions by agent, for serialization.
 struct ResultExecutionCounts<'a>(&'a ConversationState);
 
 impl Serialize for ResultExecutionCounts<'_> {
@@ -151,6 +153,7 @@ impl Serialize for ResultExecutionCounts<'_> {
     }
 }
 
+/// The history of the run, for serialization.
 struct ResultHistory<'a>(&'a ConversationState);
 
 impl Serialize for ResultHistory<'_> {
@@ -163,6 +166,7 @@ impl Serialize for ResultHistory<'_> {
     }
 }
 
+/// The usage of the run in total and by agent, for serialization.
 struct ResultUsage<'a>(&'a ConversationState);
 
 impl Serialize for ResultUsage<'_> {
@@ -175,6 +179,7 @@ impl Serialize for ResultUsage<'_> {
     }
 }
 
+/// The usage by agent, for serialization.
 struct UsageByAgent<'a>(Vec<(&'a str, data::ModelUsage)>);
 
 impl Serialize for UsageByAgent<'_> {
@@ -183,6 +188,7 @@ impl Serialize for UsageByAgent<'_> {
     }
 }
 
+/// The usage of one agent, for serialization.
 struct UsageEntry<'a>(&'a data::ModelUsage);
 
 impl Serialize for UsageEntry<'_> {
@@ -193,6 +199,7 @@ impl Serialize for UsageEntry<'_> {
     }
 }
 
+/// Writes the token counts, and the cost if it is known.
 fn write_usage_entries<M: SerializeMap>(map: &mut M, usage: &data::ModelUsage) -> Result<(), M::Error> {
     map.serialize_entry("requests", &usage.requests)?;
     map.serialize_entry("cached", &usage.cached)?;
@@ -210,7 +217,7 @@ fn write_usage_entries<M: SerializeMap>(map: &mut M, usage: &data::ModelUsage) -
     }
 }
 
-/// Returns the usage of models by each agent, in the order of the file. Agents without a model request are left out.
+/// Returns the model usage of each agent in declaration order. Omits agents without a model request.
 pub fn list_usage_by_agent(state: &ConversationState) -> Vec<(&str, data::ModelUsage)> {
     let mut used: HashMap<Arc<str>, data::ModelUsage> = HashMap::new();
     let mut add = |agent: &Arc<str>, usage: Option<data::ModelUsage>| {

@@ -23,7 +23,7 @@ pub struct DeclaredRunResult {
     pub warnings: Vec<ExpressionReadWarning>,
 }
 
-/// The result of `success`.
+/// Result of the `success` expression, with the values that the expression read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SuccessCheck {
     /// Whether the expression is true.
@@ -51,7 +51,7 @@ impl fmt::Display for SuccessCheck {
 }
 
 impl ConditionFailure {
-    /// Returns the failure of `success` with this text, which read these values.
+    /// Creates the failure of the `success` expression with this text, which read these values.
     pub fn from_success_error(text: &Arc<str>, error: EvaluateError, values: Vec<ConditionRead>) -> Self {
         Self {
             agent: "".into(),
@@ -69,7 +69,7 @@ impl ConditionFailure {
 }
 
 impl ConversationState {
-    /// Evaluates `success` on the state as it is; `None` if the ensemble declares none.
+    /// Evaluates `success` in the present state. Returns `None` if the ensemble declares no `success`.
     ///
     /// # Errors
     /// The expression cannot be evaluated.
@@ -77,7 +77,7 @@ impl ConversationState {
         Some(self.evaluate_success_with_warnings()?.0)
     }
 
-    /// Likewise, with what the expression read in vain.
+    /// Evaluates `success`, and returns warnings about missing keys that the expression read.
     pub(crate) fn evaluate_success_with_warnings(
         &self,
     ) -> Option<(Result<SuccessCheck, ConditionFailure>, Vec<ExpressionReadWarning>)> {
@@ -107,7 +107,7 @@ impl ConversationState {
         Some((check, warnings.collect()))
     }
 
-    /// Returns the declared result, from the state as it is; `None` if the ensemble declares none.
+    /// Evaluates the declared result in the present state. Returns `None` if the ensemble declares no result.
     pub fn evaluate_declared_result(&self) -> Option<DeclaredRunResult> {
         let entries = match self.plan().result()? {
             CompiledResult::Agent(agent) => {

@@ -7,7 +7,7 @@ use super::state::{AgentState, ConversationState};
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
-/// The state of one dependency, as far as the facts decide it.
+/// The state of one dependency without an evaluation of its condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StaticDependencyState {
     /// The dependency is fulfilled; it has no condition, or the result of the condition does not matter.
@@ -29,7 +29,7 @@ pub(crate) enum UnfulfilledReason {
     Spent,
 }
 
-/// The state of an agent, as far as the facts decide it.
+/// The readiness of an agent without an evaluation of conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadinessFact {
     /// The agent is ready, or open conditions decide whether it is.
@@ -46,7 +46,7 @@ pub enum ReadinessFact {
     OnlyRequest,
 }
 
-/// Returns the state of one dependency of an agent, as far as the facts decide it.
+/// Returns the state of one dependency without an evaluation of its condition.
 pub(crate) fn find_dependency_fact(state: &ConversationState, id: EdgeId, edge: &PlanEdge) -> StaticDependencyState {
     match find_dependency_fact_without_limit(state, edge) {
         StaticDependencyState::Fails(reason) => StaticDependencyState::Fails(reason),
@@ -61,7 +61,7 @@ pub(crate) fn has_reached_max_executions(state: &ConversationState, id: EdgeId, 
         .is_some_and(|max| state.edge_start_count(id) >= max.get())
 }
 
-/// Returns the state of one dependency of an agent, as if it had no `max_executions`.
+/// Returns the state of one dependency, regardless of `max_executions` and without an evaluation of its condition.
 pub(crate) fn find_dependency_fact_without_limit(state: &ConversationState, edge: &PlanEdge) -> StaticDependencyState {
     if edge.feedback && !state.agent_state(edge.to).has_executed() {
         return StaticDependencyState::Holds;
@@ -75,8 +75,8 @@ pub(crate) fn find_dependency_fact_without_limit(state: &ConversationState, edge
     }
 }
 
-/// Returns the reason why the agent has not ended as `on` requires; `None` if it has. Success and failure: in its latest
-/// execution; any: at any time, in any way.
+/// Returns the reason why the result of the agent does not fulfill `on`. Returns `None` if the result fulfills `on`.
+/// For success and failure, only the latest result counts. For `any`, every result suffices.
 fn find_unfulfilled_reason(agent: &AgentState, on: RequiredResult) -> Option<UnfulfilledReason> {
     let (executed, failed) = (agent.has_executed(), agent.has_failed_last());
     match on {
@@ -87,7 +87,7 @@ fn find_unfulfilled_reason(agent: &AgentState, on: RequiredResult) -> Option<Unf
     }
 }
 
-/// Returns whether the agent at the start of the edge has a result that `edge.to` has not read.
+/// Returns whether the source agent of the edge has a result that the target agent has not read.
 pub fn has_unseen_result(state: &ConversationState, edge: &PlanEdge) -> bool {
     let from = state.agent_state(edge.from);
     let delivered = match edge.on {
@@ -98,7 +98,7 @@ pub fn has_unseen_result(state: &ConversationState, edge: &PlanEdge) -> bool {
     delivered > last_read_turn(state, edge.to)
 }
 
-/// Returns the last turn whose results the agent has read; `None` if it has read none.
+/// Returns the last turn whose results the agent has read. Returns `None` if it has read none.
 ///
 /// An agent reads the state at the start of the turn in which it runs. So it has not read the results of that turn.
 fn last_read_turn(state: &ConversationState, agent: AgentId) -> Option<u32> {
@@ -108,19 +108,19 @@ fn last_read_turn(state: &ConversationState, agent: AgentId) -> Option<u32> {
         .and_then(|turn| turn.checked_sub(1))
 }
 
-/// Returns the other agents with an output that the agent has not read.
+/// Returns the other agents with an output that this agent has not read.
 pub(crate) fn list_agents_with_new_outputs(state: &ConversationState, agent: AgentId) -> impl Iterator<Item = AgentId> {
     let seen = last_read_turn(state, agent);
     let others = state.plan().agent_ids().filter(move |other| *other != agent);
     others.filter(move |other| state.agent_state(*other).last_success_turn() > seen)
 }
 
-/// Returns whether there is a new output for an agent without dependencies, that is, of any other agent.
+/// Returns whether another agent has an output that this agent has not read. For agents without dependencies.
 fn has_unread_output_from_others(state: &ConversationState, agent: AgentId) -> bool {
     state.latest_success_turn_except(agent) > last_read_turn(state, agent)
 }
 
-/// Returns the state of the agent, as far as the facts decide it, without requests.
+/// Returns the readiness of the agent without an evaluation of conditions, and without requests.
 pub fn static_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> ReadinessFact {
     let agent_state = state.agent_state(agent);
     if state.has_reached_max_turns(plan, agent) {

@@ -16,8 +16,7 @@ use ensemble_language::plan::{AgentId, Plan};
 /// The number of agents in `ExecutionInput::recent_agents`.
 const RECENT_AGENTS: usize = 3;
 
-/// Returns the executions that have not ended: first the requested ones by priority, then the others in declaration
-/// order.
+/// Returns the executions that neither ended nor wait: requested executions by priority, then the others in declaration order.
 pub fn list_pending_executions(state: &ConversationState) -> VecDeque<AgentId> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let mut pending: Vec<&ExecutionSlot> = slots
@@ -30,13 +29,14 @@ pub fn list_pending_executions(state: &ConversationState) -> VecDeque<AgentId> {
     pending.into_iter().map(|slot| slot.agent).collect()
 }
 
+/// Returns the slot of the agent in the open turn.
 pub(super) fn find_execution_slot(state: &ConversationState, agent: AgentId) -> Option<&ExecutionSlot> {
     let slots = &state.open_turn()?.slots;
     let at = slots.binary_search_by_key(&agent, |slot| slot.agent).ok()?;
     Some(&slots[at])
 }
 
-/// Returns the data for the next attempt of the agent, whose time this stopwatch measures.
+/// Returns the input of the agent's next attempt, whose time the stopwatch measures.
 pub fn build_attempt_input(
     plan: &Plan,
     state: &ConversationState,
@@ -95,8 +95,7 @@ pub fn build_attempt_input(
     }
 }
 
-/// Returns the tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of
-/// this execution. Parallel executions may therefore use the amount twice.
+/// Returns the budget at the start of the turn, minus the usage of earlier attempts. Parallel executions can use the same amount twice.
 pub(super) fn remaining_attempt_budget(
     plan: &Plan,
     state: &ConversationState,
@@ -108,7 +107,7 @@ pub(super) fn remaining_attempt_budget(
         .subtract_usage(used.unwrap_or_default())
 }
 
-/// Returns the pause before the next attempt; `None`: there is no further attempt.
+/// Returns the pause before the next attempt. Returns `None` if no further attempt follows.
 pub(super) fn pause_before_retry(
     plan: &Plan,
     state: &ConversationState,
@@ -136,7 +135,7 @@ pub(super) fn pause_before_retry(
     (may_pass && !used_up && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
 }
 
-/// Returns the event of a request for which the execution of the agent waits.
+/// Returns the event of a request for which the execution of the agent waits. Inner requests keep the inner agent and execution.
 pub(super) fn input_requested_event(
     plan: &Plan,
     state: &ConversationState,
@@ -159,6 +158,7 @@ pub(super) fn input_requested_event(
     }
 }
 
+/// Returns the event of the finished execution. `left` is the ledger of the attempt, with stderr and warnings.
 pub(super) fn execution_finished_event(
     plan: &Plan,
     state: &ConversationState,

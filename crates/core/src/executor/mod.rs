@@ -41,11 +41,11 @@ pub use attempt::{build_attempt_input, list_pending_executions};
 
 /// The system clock, passed as a parameter so that no other code reads the time.
 pub trait WallClock: Sync {
-    /// Returns the time now.
+    /// Returns the present time.
     fn now(&self) -> DateTime<Utc>;
 }
 
-/// The attempt of an outer run whose execution is this run.
+/// Stopwatch and ledger of the attempt of an outer run, whose execution is this run.
 pub struct OuterAttemptHandles {
     /// The stopwatch of the attempt.
     pub stopwatch: Stopwatch,
@@ -53,7 +53,7 @@ pub struct OuterAttemptHandles {
     pub ledger: AttemptLedger,
 }
 
-/// Everything that the loop needs besides the state.
+/// Loop that drives a run: runners, log, reporter, clock, interruptions and limits.
 pub struct Executor<'a> {
     /// One runner for each agent, in declaration order.
     pub runners: Vec<Arc<dyn Runner>>,
@@ -78,10 +78,10 @@ pub struct Executor<'a> {
 }
 
 impl Executor<'_> {
-    /// Continues from `state` until the conversation ends, and returns how it ended.
+    /// Continues from `state` until the conversation ends. Returns the end.
     ///
     /// # Errors
-    /// The log did not accept an event. The run stops there, and the committed events are kept.
+    /// The log rejected an event. The run stops there, and the committed events are kept.
     pub fn drive_conversation<'f>(
         &'f mut self,
         state: &'f mut ConversationState,
@@ -114,8 +114,7 @@ impl Executor<'_> {
         })
     }
 
-    /// Commits the start of a turn. If only one agent runs, the start of its execution is appended with it: nothing happens
-    /// between the two.
+    /// Commits the start of a turn. If only one agent runs, appends the start of its execution in the same operation.
     async fn commit_turn_and_execution_start(
         &mut self,
         state: &mut ConversationState,
@@ -143,11 +142,10 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Commits an event: check, append to the log, apply to the state, report.
+    /// Commits an event: redacts its secrets, checks it, appends it to the log, applies it to the state and reports it.
     ///
     /// # Errors
-    /// The event is illegal in this state, its secrets cannot be removed, or the log did not accept it, so the event has not
-    /// happened.
+    /// The event is illegal in this state, a secret cannot be redacted, or the log rejected the event. The event has not happened then.
     pub fn commit(
         &mut self,
         state: &mut ConversationState,
@@ -166,7 +164,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Returns the interruptions that have arrived since the last call.
+    /// Returns an interruption that has arrived, or the timeout of the run if it has passed.
     fn poll_interruption_or_timeout(&mut self, stopwatch: &Stopwatch) -> Option<RunInterruption> {
         let late = self.timeout.is_some_and(|timeout| stopwatch.elapsed_time() >= timeout);
         let signal = self.interruptions.try_recv().ok();
@@ -174,7 +172,7 @@ impl Executor<'_> {
     }
 }
 
-/// The time limit, and how long the run may continue without yielding to other tasks.
+/// The stopwatch of the run, the time of the last yield, and a record that is appended already.
 struct RunPace {
     stopwatch: Stopwatch,
     /// When other tasks last ran. The task that receives signals runs on the same thread.
@@ -184,9 +182,10 @@ struct RunPace {
 }
 
 impl RunPace {
-    /// The longest time without a yield. Executions that never wait would otherwise delay signals.
+    /// The longest time without a yield. Otherwise executions that never wait delay signals.
     const MAX_TIME_WITHOUT_YIELD: Duration = Duration::from_millis(1);
 
+    /// Creates the pace of a loop that yields now for the first time.
     fn new(stopwatch: Stopwatch) -> Self {
         Self {
             stopwatch,
@@ -195,7 +194,7 @@ impl RunPace {
         }
     }
 
-    /// Yields to other tasks at intervals, because each yield costs a system call.
+    /// Yields to other tasks if 1 ms has passed since the last yield. Each yield costs a system call.
     async fn yield_if_due(&mut self) {
         if self.gave_way.elapsed() >= Self::MAX_TIME_WITHOUT_YIELD {
             tokio::task::yield_now().await;

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use crate::conversation::{AttemptScope, ConversationState, ExecutionSlot, ExecutionStarted};
 use crate::runner::{ExecutionRecorder, LogSender, PartedExecutionInput, UncommittedEvent};
 
-/// The way from the runners to the log, and back.
+/// The channel of events from the runners to the log, with a signal that the turn's time is up.
 pub(super) struct TurnRecordChannel {
     pub(super) events: mpsc::UnboundedReceiver<Box<UncommittedEvent>>,
     log: LogSender,
@@ -15,6 +15,7 @@ pub(super) struct TurnRecordChannel {
 }
 
 impl TurnRecordChannel {
+    /// Creates an empty channel.
     pub(super) fn new() -> Self {
         let (log, events) = mpsc::unbounded_channel();
         Self {
@@ -25,7 +26,7 @@ impl TurnRecordChannel {
     }
 }
 
-/// Waits for an event inside an execution.
+/// Waits for the next event inside an execution. Waits forever without a channel.
 pub(super) async fn wait_for_record(records: &mut Option<TurnRecordChannel>) -> Option<Box<UncommittedEvent>> {
     match records {
         Some(records) => records.events.recv().await,
@@ -33,7 +34,7 @@ pub(super) async fn wait_for_record(records: &mut Option<TurnRecordChannel>) -> 
     }
 }
 
-/// Records what happens inside this attempt, which goes on from what is recorded of the execution.
+/// Returns the recorder of events inside this attempt, with the exchanges recorded before.
 pub(super) fn build_attempt_records(
     started: &ExecutionStarted,
     slot: &ExecutionSlot,
@@ -50,7 +51,7 @@ pub(super) fn build_attempt_records(
     ExecutionRecorder::new(running.log.clone(), within, before)
 }
 
-/// Returns the data that the run has for the parts of an execution.
+/// Returns the data of the run that the parts of an execution need.
 pub(super) fn build_parts_input(
     state: &ConversationState,
     slot: &ExecutionSlot,

@@ -27,7 +27,7 @@ use ensemble_language::data::FailureKind;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
-/// The result of one future of the turn.
+/// The result of one future of a turn: an ended attempt or a pause.
 enum TurnStepResult {
     /// An attempt ended.
     Ended(Box<EndedAttempt>),
@@ -36,7 +36,7 @@ enum TurnStepResult {
 }
 
 impl TurnStepResult {
-    /// Did a signal end the attempt?
+    /// Returns whether a signal ended the process of the attempt.
     fn was_killed_by_signal(&self) -> bool {
         let Self::Ended(ended) = self else { return false };
         match &ended.outcome {
@@ -49,7 +49,7 @@ impl TurnStepResult {
     }
 }
 
-/// The end of an attempt.
+/// Ended attempt, with its ledger and duration.
 struct EndedAttempt {
     agent: AgentId,
     outcome: AttemptEnd,
@@ -57,7 +57,7 @@ struct EndedAttempt {
     took: Duration,
 }
 
-/// The reason why a wait ended.
+/// The event that ended a wait of the turn.
 enum TurnWakeReason {
     Step(TurnStepResult),
     Record(Box<UncommittedEvent>),
@@ -65,7 +65,7 @@ enum TurnWakeReason {
     TurnTimeout,
 }
 
-/// The executions of a turn that are in progress. Dropping this value stops them.
+/// Running executions of a turn. Dropping the value stops them.
 struct RunningTurn {
     futures: FuturesUnordered<BoxFuture<'static, TurnStepResult>>,
     /// The attempts that have started in this turn; the latest one of an agent is behind its earlier ones.
@@ -79,7 +79,7 @@ struct RunningTurn {
 }
 
 impl RunningTurn {
-    /// Returns the next event that has happened inside an execution and is not in the log.
+    /// Returns the next event inside an execution that is not in the log yet, without waiting.
     fn try_next_record(&mut self) -> Option<Box<UncommittedEvent>> {
         self.records.as_mut()?.events.try_recv().ok()
     }
@@ -95,7 +95,7 @@ struct RunningAttempt {
 }
 
 impl Executor<'_> {
-    /// Performs the executions of the open turn that have not ended.
+    /// Executes the unfinished executions of the open turn until each of them has ended or waits.
     pub(super) async fn perform_turn(
         &mut self,
         plan: &Plan,
@@ -160,7 +160,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Commits what has happened inside executions. Those that wait for it go on after the next sync.
+    /// Commits all pending events inside executions. Runners that wait for the log resume after the next sync.
     async fn commit_pending_records(
         &mut self,
         state: &mut ConversationState,
@@ -176,7 +176,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Stops what is in progress, and commits what is known of it and the interruption.
+    /// Stops all executions, and commits their pending events, the stopped requests and the interruption.
     async fn stop_for_interruption(
         &mut self,
         state: &mut ConversationState,
@@ -189,7 +189,7 @@ impl Executor<'_> {
         self.commit(state, Event::Interrupted(cause)).await
     }
 
-    /// Commits the requests to models that were stopped with the run.
+    /// Commits the model requests that were stopped with the run.
     async fn commit_stopped_requests(
         &mut self,
         state: &mut ConversationState,
@@ -204,7 +204,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Commits what no record of the attempt contains: each request that was stopped, and the usage.
+    /// Commits the stopped requests and the usage that no record of the attempt contains.
     async fn commit_stopped_work(
         &mut self,
         state: &mut ConversationState,
@@ -233,7 +233,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// The time of the turn is up: executions with parts end with the parts that they have.
+    /// Signals the end of the turn's time. Handles the executions with parts, which end with the parts that have ended.
     async fn finish_parts_at_timeout(
         &mut self,
         plan: &Plan,
@@ -251,8 +251,9 @@ impl Executor<'_> {
         self.commit_pending_records(state, None, running).await
     }
 
-    /// A terminal sends Ctrl-C to every process of its group, so a child that is only just being started may
-    /// die of it before the program itself has received the signal. Such an execution was interrupted and did not fail.
+    /// Waits up to 50 ms for an interruption if a signal killed an attempt.
+    /// Ctrl-C reaches all processes of the group, so a child can die before the program receives the signal.
+    /// Such an execution was interrupted and did not fail.
     async fn wait_for_interruption_after_kill(&mut self, steps: &[TurnStepResult]) -> Option<RunInterruption> {
         const GRACE: Duration = Duration::from_millis(50);
         if !steps.iter().any(TurnStepResult::was_killed_by_signal) {
@@ -262,7 +263,7 @@ impl Executor<'_> {
         interruption.ok().flatten()
     }
 
-    /// Waits for the next result or interruption. Results that are available have precedence.
+    /// Waits for the next result, record, interruption or timeout. Available results have precedence.
     async fn wait_for_turn_event(
         &mut self,
         running: &mut RunningTurn,
@@ -280,7 +281,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Starts the next attempt of the agent. `appended`: its record, if that is in the log already.
+    /// Starts the next attempt of the agent. `appended` is the start record if it is in the log already.
     async fn start_attempt(
         &mut self,
         plan: &Plan,
@@ -359,6 +360,7 @@ impl Executor<'_> {
         Ok(())
     }
 
+    /// Starts the next attempt after a pause, or commits an ended attempt and starts its pause.
     async fn handle_step_result(
         &mut self,
         plan: &Plan,
@@ -381,7 +383,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Commits the end of an attempt. `Some`: another attempt follows after this pause.
+    /// Commits the end of an attempt. Returns the agent and the pause if another attempt follows.
     async fn commit_attempt_end(
         &mut self,
         plan: &Plan,
@@ -430,6 +432,7 @@ impl Executor<'_> {
         Ok(None)
     }
 
+    /// Commits a failed attempt before the next attempt of the execution.
     async fn commit_failed_attempt(
         &mut self,
         plan: &Plan,
@@ -457,7 +460,7 @@ impl Executor<'_> {
         self.commit(state, Event::AttemptFailed(failed)).await
     }
 
-    /// The turn has reached its time limit: executions that have not ended have failed.
+    /// Commits the failure of every unfinished execution, because the turn has reached its time limit.
     async fn fail_unfinished_executions(
         &mut self,
         plan: &Plan,

@@ -14,10 +14,10 @@ use crate::resolver::{NextDecision, decide_next_step};
 use ensemble_language::data::{ExecutionFailure, FailureKind, RunContext};
 use ensemble_language::plan::{AgentId, Plan};
 
-/// For how many turns in a row agents have waited for the dependencies at these positions.
+/// The number of consecutive turns that agents have waited for the dependency at this position.
 pub type WaitCounts = HashMap<(AgentId, usize), usize>;
 
-/// A conversation whose decisions are those of the resolver and whose events are applied one by one, all at the same time.
+/// A conversation whose steps the resolver decides and a test applies, all at the same time.
 #[derive(Debug)]
 pub struct HandDrivenConversation {
     /// The state after the events so far.
@@ -31,12 +31,12 @@ pub struct HandDrivenConversation {
 }
 
 impl HandDrivenConversation {
-    /// Starts with an empty context.
+    /// Creates a driver whose conversation has started with an empty context.
     pub fn new(plan: &Arc<Plan>) -> Self {
         Self::with_context(plan, RunContext::default())
     }
 
-    /// Starts with this context.
+    /// Creates a driver whose conversation has started with this context.
     pub fn with_context(plan: &Arc<Plan>, context: RunContext) -> Self {
         let mut driver = Self {
             state: ConversationState::new(plan.clone()),
@@ -67,7 +67,7 @@ impl HandDrivenConversation {
         driver
     }
 
-    /// Applies the next event.
+    /// Applies the next event. Panics if the event is illegal.
     pub fn apply_event(&mut self, event: Event) {
         let seq = self.state.next_seq();
         let at = DateTime::<Utc>::UNIX_EPOCH;
@@ -75,7 +75,7 @@ impl HandDrivenConversation {
         applied.expect("a legal event");
     }
 
-    /// Performs the first turn with these outputs; the decision that ends it.
+    /// Performs the first turn with these outputs. Returns the decision that finishes the turn, which is not applied.
     pub fn perform_first_turn(&mut self, plan: &Plan, outputs: &[serde_json::Value]) -> TurnFinished {
         let NextDecision::StartTurn(turn) = decide_next_step(plan, &self.state) else {
             panic!("somebody is ready");
@@ -91,7 +91,7 @@ impl HandDrivenConversation {
         }
     }
 
-    /// Performs a turn; fate says who fails, and who asks for whom.
+    /// Performs a turn. The bytes of `fate` decide which agents fail, and which agents they request.
     pub fn perform_random_turn(&mut self, plan: &Plan, turn: TurnStarted, fate: &mut impl Iterator<Item = u8>) {
         self.turns.push(turn.clone());
         self.apply_event(Event::TurnStarted(turn.clone()));
@@ -121,11 +121,12 @@ impl HandDrivenConversation {
         }
     }
 
-    /// Merges a turn.
+    /// Applies the end of a turn.
     pub fn apply_turn_end(&mut self, finished: TurnFinished) {
         self.apply_event(Event::TurnFinished(finished));
     }
 
+    /// Applies the start and the end of an execution; `None` is a failure.
     fn finish_execution(&mut self, start: &AgentStart, output: Option<serde_json::Value>) {
         let turn = self.state.turn_count() + 1;
         self.apply_event(Event::ExecutionStarted(ExecutionStarted {
@@ -155,7 +156,7 @@ impl HandDrivenConversation {
     }
 }
 
-/// Performs a whole conversation; fate says who fails, and who asks for whom.
+/// Performs a conversation until its end. The bytes of `fate` decide which agents fail, and which agents they request.
 pub fn perform_random_conversation(plan: &Arc<Plan>, fate: Vec<u8>) -> HandDrivenConversation {
     let mut fate = fate.into_iter().cycle().take(400);
     let mut driver = HandDrivenConversation::new(plan);
@@ -168,7 +169,7 @@ pub fn perform_random_conversation(plan: &Arc<Plan>, fate: Vec<u8>) -> HandDrive
     }
 }
 
-/// Builds the plan of a text.
+/// Builds the plan of an ensemble text. Panics if the text has errors.
 pub fn build_plan(text: &str) -> Plan {
     let loaded = ensemble_language::loader::load_ensemble(&ensemble_language::source::SourceText::new("t", text));
     let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:#?}", loaded.findings));

@@ -14,7 +14,7 @@ use crate::store::{Durability, LogEnd, MemoryStore, RunId, RunStore, StoredRun};
 use ensemble_language::data::{ExecutionFailure, FailureKind, RunContext};
 use ensemble_language::plan::Plan;
 
-/// The same output for the same execution, after as many detours as the seed says.
+/// Runner whose outputs depend only on the execution and the fate. The detours change the order in which executions end.
 struct FateRunner {
     fate: Arc<Vec<u8>>,
     detours: u64,
@@ -50,7 +50,7 @@ impl Runner for FateRunner {
     }
 }
 
-/// A clock that always shows the same time.
+/// Clock that always shows the same time.
 #[derive(Debug)]
 pub struct FrozenClock;
 
@@ -84,7 +84,7 @@ pub fn run_started_event() -> Event {
     }))
 }
 
-/// Continues from `records` with `first`, on a store in memory. Returns the final state and all records.
+/// Drives the run from `records` with the event `first`, on a store in memory. Returns the final state and all records.
 pub fn drive_from_records(
     plan: &Arc<Plan>,
     fate: &Arc<Vec<u8>>,
@@ -135,7 +135,7 @@ pub fn drive_from_records(
     })
 }
 
-/// Returns a run that holds these records.
+/// Returns a run in memory with these records.
 async fn store_run(records: &[Record]) -> Arc<dyn StoredRun> {
     let store = MemoryStore::new();
     let run = store.create_run(&RunId::new("r"), "").await.expect("memory is empty");
@@ -149,7 +149,7 @@ async fn store_run(records: &[Record]) -> Arc<dyn StoredRun> {
     run
 }
 
-/// An event comes back from a line of a journal as it was.
+/// Panics if the record changes when it is written to a journal line and read again.
 fn assert_journal_round_trip(record: &Record) {
     let mut line = Vec::new();
     append_record_line(record, &mut line);
@@ -157,8 +157,8 @@ fn assert_journal_round_trip(record: &Record) {
     assert_eq!(read, *record);
 }
 
-/// Performs an execution with parts, as the fate says: the list cannot be read, or has up to four items of which some fail,
-/// for good or at the first attempt. Parts that ended before are taken over.
+/// Performs an execution with parts. The fate decides whether the list is invalid, how many parts run, and which parts fail.
+/// Reuses the parts that ended before.
 fn perform_parts(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> BoxFuture<'static, AttemptEnd> {
     let parts = execution.parts.take().expect("it has parts");
     let name: usize = execution.agent_name.bytes().map(usize::from).sum();
@@ -221,7 +221,7 @@ fn perform_parts(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput
     })
 }
 
-/// What the parts come to: a failure if one has failed, or everything together.
+/// Returns a failure if a part has failed and the fate decides so. Otherwise returns the results of all parts.
 fn combine_part_ends(ends: &[ExecutionEnd], fate: u8) -> AttemptEnd {
     let failed: Vec<Value> = ends
         .iter()

@@ -5,10 +5,10 @@ use std::io;
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
-/// A field whose JSON is longer than this number of bytes is stored beside the line.
+/// Largest number of bytes of a field in a journal line. Longer fields are stored in separate files.
 pub const MAX_INLINE_FIELD: usize = 64 << 10;
 
-/// The events with fields that may be stored beside the line, and these fields.
+/// Fields that can be stored in separate files, by event name.
 const MOVABLE_FIELDS: [(&str, &[&str]); 8] = [
     ("run_started", &["input", "context"]),
     ("message_added", &["text"]),
@@ -20,28 +20,28 @@ const MOVABLE_FIELDS: [(&str, &[&str]); 8] = [
     ("execution_finished", &["output", "exchange"]),
 ];
 
-/// The storage for the large fields of a journal.
+/// Storage for the large fields of a journal.
 pub trait LargeFieldStorage {
-    /// Stores the bytes and returns their name, the SHA-256 in hex. Storing the same bytes twice is not an error.
+    /// Stores the bytes and returns their name, the SHA-256 in hex. Storing equal bytes twice is not an error.
     ///
     /// # Errors
     /// The bytes cannot be stored.
     fn store_field(&self, bytes: &[u8]) -> io::Result<String>;
 
-    /// Returns the text with this name, after a check that the name matches.
+    /// Loads the text with this name, and checks that the name is its digest.
     ///
     /// # Errors
     /// The reason why the text is not available.
     fn load_field(&self, name: &str) -> Result<String, String>;
 }
 
-/// The fields stored beside the line: field name → name in the storage.
+/// Names in the storage, by the name of the stored field.
 pub(super) type StoredFieldNames = IndexMap<String, String>;
 
-/// The fields of an event's data, not parsed.
+/// Unparsed fields of the data of an event.
 type RawEventFields = IndexMap<String, Box<RawValue>>;
 
-/// Moves the large fields out of the data that starts at `start` in `buffer`.
+/// Stores the large fields of the event in `large`, and removes them from the data that starts at `start` in `buffer`.
 pub(super) fn store_large_fields(
     large: &dyn LargeFieldStorage,
     event: &str,
@@ -70,7 +70,7 @@ pub(super) fn store_large_fields(
     Ok(moved)
 }
 
-/// Inserts the fields into the data from which they were taken.
+/// Loads the stored fields and inserts them into the data.
 pub(super) fn load_large_fields(
     large: &dyn LargeFieldStorage,
     data: &RawValue,

@@ -15,10 +15,10 @@ use serde_json::value::RawValue;
 use super::large::{LargeFieldStorage, StoredFieldNames, load_large_fields, store_large_fields};
 use crate::conversation::{Event, Record};
 
-/// The length of `,"crc":"00000000"}`.
+/// Number of bytes of `,"crc":"00000000"}`.
 const CHECKSUM_TAIL_LENGTH: usize = 18;
 
-/// The reason why a line is not a record.
+/// Reason why a line is not a valid record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JournalLineError {
     /// The line does not end like a complete line.
@@ -35,6 +35,7 @@ pub enum JournalLineError {
     Blob(String),
 }
 
+/// Keys of a journal line, with the data not parsed.
 #[derive(Deserialize)]
 struct UnparsedRecordLine<'a> {
     seq: u64,
@@ -46,12 +47,12 @@ struct UnparsedRecordLine<'a> {
     blobs: StoredFieldNames,
 }
 
-/// Appends the line of the record, with its line break, to `buffer`.
+/// Appends the line of the record to `buffer`, with a line break.
 pub fn append_record_line(record: &Record, buffer: &mut Vec<u8>) {
     append_record_line_with_storage(record, buffer, None).expect("events have string keys and are written to memory");
 }
 
-/// Like `encode`, but large fields are stored beside the journal.
+/// Appends the line of the record to `buffer`. Stores large fields in `large`, if there is a storage.
 ///
 /// # Errors
 /// A large field cannot be stored.
@@ -91,7 +92,7 @@ pub fn append_record_line_with_storage(
     Ok(())
 }
 
-/// Spells out characters that a terminal obeys, for those who look at the journal or print it.
+/// Escapes control characters in the JSON from this position, so that a terminal does not execute them.
 fn escape_control_characters(buffer: &mut Vec<u8>, from: usize) {
     let Ok(text) = std::str::from_utf8(&buffer[from..]) else {
         return;
@@ -102,11 +103,12 @@ fn escape_control_characters(buffer: &mut Vec<u8>, from: usize) {
     }
 }
 
+/// Appends a decimal number.
 fn write_number(buffer: &mut Vec<u8>, number: u64) {
     serde_json::to_writer(buffer, &number).expect("memory can be written");
 }
 
-/// RFC 3339 in UTC with microseconds. Written by hand because every event has a time and the general function is slow.
+/// Appends the time as RFC 3339 in UTC with microseconds. Formats by hand, because every event has a time and chrono is slower.
 fn write_time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
     // Each part of a `DateTime` is converted on its own, so the conversion comes first.
     let naive = at.naive_utc();
@@ -137,6 +139,7 @@ fn write_time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
     buffer.extend_from_slice(&text);
 }
 
+/// Appends the data of the event as JSON.
 fn append_event_data(event: &Event, buffer: &mut Vec<u8>) {
     let result = match event {
         Event::RunStarted(data) => serde_json::to_writer(buffer, data),
@@ -161,12 +164,12 @@ fn append_event_data(event: &Event, buffer: &mut Vec<u8>) {
     result.expect("events have string keys and are written to memory");
 }
 
-/// Reads a line without its line break. The line must not have fields stored beside the journal.
+/// Parses a line without its line break. A line with separately stored fields is an error.
 pub fn parse_record_line(line: &[u8]) -> Result<Record, JournalLineError> {
     parse_record_line_with_storage(line, None)
 }
 
-/// Reads a line without its line break, and inserts the fields that are stored beside the journal.
+/// Parses a line without its line break. Loads the separately stored fields from `large`.
 pub fn parse_record_line_with_storage(
     line: &[u8],
     large: Option<&dyn LargeFieldStorage>,
@@ -205,6 +208,7 @@ pub fn parse_record_line_with_storage(
     })
 }
 
+/// Parses the data of the event with this name.
 fn parse_event(name: &str, data: &RawValue) -> Result<Event, JournalLineError> {
     Ok(match name {
         "run_started" => Event::RunStarted(parse_event_data(data)?),
@@ -229,10 +233,12 @@ fn parse_event(name: &str, data: &RawValue) -> Result<Event, JournalLineError> {
     })
 }
 
+/// Parses the data of an event as this type.
 fn parse_event_data<T: DeserializeOwned>(data: &RawValue) -> Result<T, JournalLineError> {
     serde_json::from_str(data.get()).map_err(content_error)
 }
 
+/// Creates the error of content that is not valid.
 fn content_error(error: serde_json::Error) -> JournalLineError {
     JournalLineError::Content(error.to_string())
 }

@@ -15,7 +15,7 @@ const MAX_CANDIDATES: usize = 20;
 /// The number of characters that a description quotes before and after a position.
 const QUOTED_CHARACTERS: usize = 20;
 
-/// A JSON object on lines of its own, with text around it.
+/// JSON object on separate lines of a text, with other text around the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectInText {
     /// The line in which the object begins, from 1.
@@ -24,8 +24,7 @@ pub struct ObjectInText {
     pub place: &'static str,
 }
 
-/// Returns the first JSON object that begins and ends with a line and has text around it. An empty object is rather a part
-/// of a program.
+/// Finds the first JSON object that starts and ends with a line and has text around it. Ignores an empty object, which is more likely code.
 pub fn find_object_in_text(text: &str) -> Option<ObjectInText> {
     let mut start = 0;
     let mut candidates = Vec::new();
@@ -54,7 +53,7 @@ pub fn unread_keys_warning(text: &str) -> Option<String> {
     ))
 }
 
-/// Returns why a reply has no JSON object, with the position. Returns `None` if it has one.
+/// Describes why a reply is not one JSON object, with the position. Returns `None` if the reply contains an object.
 pub fn describe_missing_object(text: &str) -> Option<String> {
     let text = strip_byte_order_mark(text);
     if find_json_object(text).is_some() {
@@ -133,6 +132,7 @@ fn describe_object_in_text(text: &str) -> Option<String> {
     ))
 }
 
+/// Describes a JSON syntax error with its position in the reply. `first_line` is the line at which the JSON starts.
 fn describe_syntax_error(json: &str, error: &serde_json::Error, first_line: usize) -> String {
     let at = find_error_offset(json, error);
     let (line, column) = find_position(json, at);
@@ -156,6 +156,7 @@ fn error_without_position(error: &serde_json::Error) -> String {
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
+/// Describes the type of a JSON value for a message.
 fn describe_json_type(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("a JSON list with {} items", items.len()),
@@ -166,6 +167,7 @@ fn describe_json_type(value: &Value) -> String {
     }
 }
 
+/// Returns where other text is: `before`, `after` or `before and after` the object.
 fn describe_surrounding_text(before: &str, after: &str) -> &'static str {
     match (before.trim().is_empty(), after.trim().is_empty()) {
         (false, true) => "before",
@@ -174,18 +176,19 @@ fn describe_surrounding_text(before: &str, after: &str) -> &'static str {
     }
 }
 
-/// Returns the length of the JSON object with which the text begins. Returns `None` if there is none, or if it is empty.
+/// Returns the length in bytes of the JSON object at the start of the text. Returns `None` without an object or for an empty object.
 fn measure_first_object(text: &str) -> Option<usize> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<JsonMap>();
     values.next()?.ok().filter(|object| !object.is_empty())?;
     Some(values.byte_offset())
 }
 
+/// Returns the number of blank lines at the start of the text.
 fn count_leading_blank_lines(text: &str) -> usize {
     text.lines().take_while(|line| line.trim().is_empty()).count()
 }
 
-/// Returns the offset of the character at which the parser has stopped.
+/// Returns the byte offset of the character at which the parser stopped.
 fn find_error_offset(text: &str, error: &serde_json::Error) -> usize {
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     let start: usize = lines.map(str::len).sum();
@@ -193,7 +196,7 @@ fn find_error_offset(text: &str, error: &serde_json::Error) -> usize {
     text.floor_char_boundary(at)
 }
 
-/// Returns the line and the column of an offset, from 1.
+/// Returns the line and the column of a byte offset, both from 1.
 fn find_position(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The address of a question or of a permission request. The empty address is that of the outermost run.
+/// Address of a question or of a permission request: the path of agents to the agent that asks. The empty address is the outermost run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RequestAddress(Vec<AddressSegment>);
 
-/// An agent of an address, with its part and its calls.
+/// Agent of an address, with its part and its tool calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AddressSegment {
     /// The agent.
@@ -26,7 +26,7 @@ pub struct AddressSegment {
     pub calls: Vec<AddressToolCall>,
 }
 
-/// A call of a tool in an address.
+/// Tool call in an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AddressToolCall {
     /// The tool: its name, or `SERVER.TOOL`.
@@ -35,7 +35,7 @@ pub struct AddressToolCall {
     pub number: u32,
 }
 
-/// An error that says why a text is not an address.
+/// Error about a text that is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an address of a question, such as `agent`, `outer.agent`, `agent[part]` or `agent/tool#1`")]
 pub struct AddressError {
@@ -49,7 +49,7 @@ impl RequestAddress {
         Self::default().append_agent(agent.into())
     }
 
-    /// Returns the address of an agent of the run at this address.
+    /// Returns the address of an agent in the run at this address.
     #[must_use]
     pub fn append_agent(&self, agent: Arc<str>) -> Self {
         let mut segments = self.0.clone();
@@ -67,12 +67,13 @@ impl RequestAddress {
         self.with_changed_last_segment(|segment| segment.part = Some(key))
     }
 
-    /// Returns the address of a call of a tool in this execution.
+    /// Returns the address of a tool call in this execution.
     #[must_use]
     pub fn append_tool_call(&self, tool: Arc<str>, number: u32) -> Self {
         self.with_changed_last_segment(|segment| segment.calls.push(AddressToolCall { tool, number }))
     }
 
+    /// Returns the address with a changed last segment. Returns the empty address unchanged.
     fn with_changed_last_segment(&self, change: impl FnOnce(&mut AddressSegment)) -> Self {
         let mut segments = self.0.clone();
         if let Some(last) = segments.last_mut() {
@@ -81,7 +82,7 @@ impl RequestAddress {
         Self(segments)
     }
 
-    /// Returns the address of the agent that makes the call of this address; the address itself if it is none of a call.
+    /// Removes the last tool call of the last segment, so that the address is that of the agent that makes the call.
     #[must_use]
     pub fn without_last_call(&self) -> Self {
         let mut segments = self.0.clone();
@@ -91,6 +92,7 @@ impl RequestAddress {
         Self(segments)
     }
 
+    /// Creates the address from its segments, the outermost first.
     pub(super) fn from_segments(segments: Vec<AddressSegment>) -> Self {
         Self(segments)
     }
@@ -105,17 +107,17 @@ impl RequestAddress {
         self.0.is_empty()
     }
 
-    /// Returns the agent of the innermost run; empty for the outermost run.
+    /// Returns the agent of the last segment. Returns an empty text for the outermost run.
     pub fn asking_agent(&self) -> &str {
         self.0.last().map_or("", |segment| &segment.agent)
     }
 
-    /// Returns whether the text is the bare name of the agent that asks, without its path, part and call.
+    /// Returns whether the agent of the last segment has this name. Ignores the path, the part and the calls.
     pub fn ends_with_agent(&self, name: &str) -> bool {
         self.asking_agent() == name
     }
 
-    /// Splits `ADDRESS=TEXT` at the first `=` outside of quotes and brackets. Returns `None` if there is none.
+    /// Splits `ADDRESS=TEXT` at the first `=` outside of quotes and brackets. Returns `None` without such a `=`.
     pub fn split_address_assignment(text: &str) -> Option<(&str, &str)> {
         let (mut is_quoted, mut is_escaped, mut depth) = (false, false, 0_usize);
         for (at, char) in text.char_indices() {
@@ -156,18 +158,22 @@ impl fmt::Display for RequestAddress {
     }
 }
 
+/// Returns whether an agent name with this character must be quoted.
 fn is_special_in_agent_name(char: char) -> bool {
     matches!(char, '.' | '/') || is_special_in_tool_name(char)
 }
 
+/// Returns whether a part key with this character must be quoted.
 fn is_special_in_part_key(char: char) -> bool {
     matches!(char, '[' | ']' | '"') || char.is_control()
 }
 
+/// Returns whether a tool name with this character must be quoted.
 fn is_special_in_tool_name(char: char) -> bool {
     matches!(char, '#' | '"' | '=' | '[' | ']') || char.is_whitespace() || char.is_control()
 }
 
+/// Writes the name, as a JSON string if the name is empty or has a special character.
 fn write_quoted_if_special(f: &mut fmt::Formatter<'_>, name: &str, is_special: fn(char) -> bool) -> fmt::Result {
     if name.is_empty() || name.contains(is_special) {
         return f.write_str(&serde_json::Value::from(name).to_string());
@@ -189,13 +195,14 @@ impl FromStr for RequestAddress {
     }
 }
 
-/// Reads an address from its beginning.
+/// Parser of an address text.
 struct AddressParser<'t> {
     text: &'t str,
     chars: Peekable<CharIndices<'t>>,
 }
 
 impl AddressParser<'_> {
+    /// Parses segments up to the end of the text. Returns `None` for invalid text.
     fn parse_address(&mut self) -> Option<RequestAddress> {
         let mut segments = Vec::new();
         loop {
@@ -208,6 +215,7 @@ impl AddressParser<'_> {
         }
     }
 
+    /// Parses an agent with its part and its tool calls. A call without a number is the first call.
     fn parse_segment(&mut self) -> Option<AddressSegment> {
         let agent = self.parse_name(is_special_in_agent_name)?;
         let part = match self.consume_char('[') {
@@ -230,6 +238,7 @@ impl AddressParser<'_> {
         Some(AddressSegment { agent, part, calls })
     }
 
+    /// Parses a plain name up to a special character, or a JSON string.
     fn parse_name(&mut self, is_special: fn(char) -> bool) -> Option<Arc<str>> {
         let begin = self.next_char_offset();
         if self.consume_char('"') {
@@ -250,17 +259,19 @@ impl AddressParser<'_> {
         (!name.is_empty()).then(|| name.into())
     }
 
+    /// Parses decimal digits. Returns `None` without digits or on overflow.
     fn parse_number(&mut self) -> Option<u32> {
         let begin = self.next_char_offset();
         while self.chars.next_if(|(_, char)| char.is_ascii_digit()).is_some() {}
         self.text[begin..self.next_char_offset()].parse().ok()
     }
 
+    /// Consumes the next character if it is the expected one. Returns whether it was.
     fn consume_char(&mut self, expected: char) -> bool {
         self.chars.next_if(|(_, char)| *char == expected).is_some()
     }
 
-    /// Returns the position of the next character in the text.
+    /// Returns the byte offset of the next character, or the length of the text at the end.
     fn next_char_offset(&mut self) -> usize {
         self.chars.peek().map_or(self.text.len(), |(at, _)| *at)
     }

@@ -8,7 +8,7 @@
 
 use super::{AddressSegment, RequestAddress};
 
-/// The precision with which a name means a request, the least precise first.
+/// Precision with which a name matches an address, the least precise first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AddressMatchPrecision {
     /// The name is the bare name of the agent that asks.
@@ -20,7 +20,7 @@ pub enum AddressMatchPrecision {
 }
 
 impl RequestAddress {
-    /// Returns the precision with which a name means this address; `None` if the name does not mean the address.
+    /// Returns the precision with which the name matches this address. Returns `None` if the name does not match.
     pub fn match_precision(&self, name: &str) -> Option<AddressMatchPrecision> {
         match name.parse::<Self>() {
             Ok(given) if given == *self => return Some(AddressMatchPrecision::Exact),
@@ -32,8 +32,7 @@ impl RequestAddress {
         self.ends_with_agent(name).then_some(AddressMatchPrecision::AgentName)
     }
 
-    /// Returns the precision with which a name can mean requests of the agent with this address before a run, when the keys
-    /// of parts and the numbers of calls are unknown.
+    /// Returns the precision with which the name can match requests of this agent, before part keys and call numbers are known.
     pub fn match_declared_precision(&self, name: &str) -> Option<AddressMatchPrecision> {
         let declared = self.without_keys_and_call_numbers();
         if let Ok(given) = name.parse::<Self>() {
@@ -50,11 +49,12 @@ impl RequestAddress {
         self.ends_with_agent(name).then_some(AddressMatchPrecision::AgentName)
     }
 
-    /// Returns whether the address has the key of a part.
+    /// Returns whether a segment of the address has a part key.
     pub fn has_part_keys(&self) -> bool {
         self.segments().iter().any(|segment| segment.part.is_some())
     }
 
+    /// Removes the part keys, and sets all call numbers to 1.
     fn without_keys_and_call_numbers(&self) -> Self {
         let mut segments = self.segments().to_vec();
         for segment in &mut segments {
@@ -65,7 +65,7 @@ impl RequestAddress {
     }
 }
 
-/// Finds the entry whose name means the address most precisely; of several, the first.
+/// Returns the value whose name matches the address most precisely. Returns the first one of several.
 pub fn find_most_precise_match<'n, T>(
     entries: impl IntoIterator<Item = (&'n str, T)>,
     address: &RequestAddress,
@@ -82,8 +82,8 @@ pub fn find_most_precise_match<'n, T>(
     best.map(|(_, entry)| entry)
 }
 
-/// Returns whether the segments of a name are those of an address, with some of the keys and of the calls left out. An agent
-/// that makes a call is left out, or has the name of the tool.
+/// Returns whether the name has the segments of the address, with some part keys and calls left out.
+/// An agent that makes a call is left out, or is replaced by the name of the tool.
 fn matches_shortened_segments(name: &[AddressSegment], address: &[AddressSegment]) -> bool {
     let Some((asking, outer)) = address.split_first() else {
         return name.is_empty();

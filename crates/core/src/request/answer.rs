@@ -35,7 +35,7 @@ impl PermissionDecision {
         }
     }
 
-    /// Finds the decision with this word.
+    /// Returns the decision with this word in the journal.
     pub fn from_journal_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|decision| decision.as_str() == word)
     }
@@ -68,7 +68,7 @@ pub enum AnswerSource {
 }
 
 impl AnswerSource {
-    /// Returns the words for people, which follow "answered by".
+    /// Returns the words for the source in `answered by …`.
     pub fn author_words(self) -> &'static str {
         match self {
             Self::Terminal => "the terminal",
@@ -99,8 +99,7 @@ pub struct AnswerAuthor {
 const MAX_USER_CHARACTERS: usize = 80;
 
 impl AnswerAuthor {
-    /// Creates the answerer with the name of the user, from which hidden characters are removed. A name without characters
-    /// is not known.
+    /// Creates the author with the name of the user. Removes hidden characters and shortens the name. An empty name becomes unknown.
     pub fn with_visible_user(source: AnswerSource, user: &str) -> Self {
         let visible = user.chars().filter(|character| !is_hidden_character(*character));
         let name: String = visible.take(MAX_USER_CHARACTERS).collect();
@@ -162,7 +161,7 @@ impl AnswerRecord {
         }
     }
 
-    /// Returns the words for people that say who answered.
+    /// Returns the sentence part that names the author of the answer: `answered by …`.
     pub fn describe_authorship(&self) -> String {
         match self.unattended {
             true => format!("answered by {}, because no person could be asked", self.by),
@@ -171,7 +170,7 @@ impl AnswerRecord {
     }
 }
 
-/// An answer of a client to a pending request.
+/// Answer of a client to a pending request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestAnswer {
     /// The answer to a question.
@@ -181,7 +180,7 @@ pub enum RequestAnswer {
 }
 
 impl RequestAnswer {
-    /// Returns the text for people.
+    /// Returns the text of the answer, or the word of the decision.
     pub fn as_text(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -190,7 +189,7 @@ impl RequestAnswer {
     }
 }
 
-/// An error that says why an answer was not used.
+/// Reason why an answer of an operator was not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerRefusal {
     /// The request is decided.
@@ -269,7 +268,7 @@ pub enum AnswerRefusal {
 /// The maximum number of characters of a question in an error.
 const MAX_QUESTION_CHARACTERS: usize = 500;
 
-/// Returns the question on one line, with its choices.
+/// Renders the question on one line, with its choices, shortened and with hidden characters escaped.
 pub fn render_question_line(question: &OperatorQuestion) -> String {
     let prompt = question.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = match question.choices.as_slice() {
@@ -283,7 +282,7 @@ pub fn render_question_line(question: &OperatorQuestion) -> String {
     escape_hidden(&shown)
 }
 
-/// Returns the end of the sentence about a decided request, with the requests that still wait.
+/// Renders the end of the sentence about a decided request: the requests that still wait.
 fn render_still_pending(pending: &[RequestAddress]) -> String {
     match pending {
         [] => String::new(),
@@ -292,7 +291,7 @@ fn render_still_pending(pending: &[RequestAddress]) -> String {
 }
 
 impl AnswerRefusal {
-    /// Adds the requests that still wait to the refusal of an answer to a decided request.
+    /// Adds the addresses of the requests that still wait, if the refusal is about a decided request.
     #[must_use]
     pub fn with_pending_addresses(self, still_pending: impl IntoIterator<Item = RequestAddress>) -> Self {
         match self {
@@ -313,7 +312,7 @@ impl AnswerRefusal {
         }
     }
 
-    /// Creates the refusal of an answer to a request that was shown and is not the one that waits at its address.
+    /// Creates the refusal of an answer to a request that is different from the request that waits now at the address.
     pub fn for_changed_request(request: &PendingRequest) -> Self {
         Self::Changed {
             address: request.address.clone(),
@@ -322,6 +321,7 @@ impl AnswerRefusal {
     }
 }
 
+/// Renders the addresses of pending requests as the end of a sentence.
 fn render_pending(pending: &[RequestAddress]) -> String {
     match pending {
         [] => ", and nothing else waits for an answer".to_owned(),
@@ -332,8 +332,7 @@ fn render_pending(pending: &[RequestAddress]) -> String {
     }
 }
 
-/// Lists the pending requests that a name means most precisely: those at its address, else those whose address without keys
-/// and calls it is, else those of the agents with this bare name.
+/// Returns the pending requests that the name `given` matches most precisely: by address, by path, or by the bare agent name.
 pub fn list_best_matches<'p>(given: &str, pending: &'p [PendingRequest]) -> Vec<&'p PendingRequest> {
     let precision = |request: &PendingRequest| request.address.match_precision(given);
     let Some(best) = pending.iter().filter_map(precision).max() else {
@@ -343,7 +342,7 @@ pub fn list_best_matches<'p>(given: &str, pending: &'p [PendingRequest]) -> Vec<
     named.collect()
 }
 
-/// Finds the one pending request that a name means.
+/// Returns the only pending request that the name `given` matches most precisely.
 ///
 /// # Errors
 /// [`AnswerRefusal::NotPending`] or [`AnswerRefusal::Ambiguous`].
@@ -367,8 +366,8 @@ pub fn resolve_pending_request<'p>(
     }
 }
 
-/// Finds the choice that an answer means: by its text in any case or, if `by_number`, by its number from 1. Without
-/// choices, every answer is valid. Returns `None` if the answer is none of the choices.
+/// Returns the choice for an answer: by its text in any case, or by its number from 1 if `by_number`.
+/// Without choices, returns the answer. Returns `None` if the answer is none of the choices.
 pub fn resolve_choice(answer: &str, choices: &[String], by_number: bool) -> Option<String> {
     if choices.is_empty() {
         return Some(answer.to_owned());
@@ -385,8 +384,7 @@ pub fn resolve_choice(answer: &str, choices: &[String], by_number: bool) -> Opti
 }
 
 impl PendingRequest {
-    /// Checks an answer against the kind and the choices of the request. An empty answer to a question with a default is
-    /// checked by the caller.
+    /// Checks that the answer fits the kind and the choices of the request. An empty answer for a default is checked by the caller.
     ///
     /// # Errors
     /// [`AnswerRefusal::WrongKind`] or [`AnswerRefusal::NotAChoice`].

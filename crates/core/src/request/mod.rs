@@ -27,7 +27,7 @@ use ensemble_language::hidden_characters::escape_hidden;
 /// The number of bytes of the arguments of a call that a question shows.
 const MAX_SHOWN_ARGUMENTS: usize = 64 << 10;
 
-/// The execution, the part, or the call from which a request or a nested run originates.
+/// Execution, part or tool call from which a request or a nested run originates.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RequestOrigin {
     /// The address.
@@ -39,12 +39,12 @@ pub struct RequestOrigin {
 }
 
 impl RequestOrigin {
-    /// Returns whether this is the outermost run.
+    /// Returns whether the origin is the outermost run.
     pub fn is_outermost(&self) -> bool {
         self.address.is_empty()
     }
 
-    /// Returns the origin of an agent, by its position in the file.
+    /// Returns the origin of an execution of an agent, with the position of the agent in the file.
     #[must_use]
     pub fn append_agent(&self, agent: Arc<str>, index: usize, execution: u32) -> Self {
         let positions = [index.try_into().unwrap_or(u32::MAX), execution];
@@ -57,12 +57,13 @@ impl RequestOrigin {
         self.with_appended_positions(self.address.set_last_part(key), [index])
     }
 
-    /// Returns the origin of a call of a tool in this execution. `index`: its position among all calls of the execution.
+    /// Returns the origin of a tool call in this execution. `index` is the position among all calls of the execution.
     #[must_use]
     pub fn append_tool_call(&self, tool: Arc<str>, number: u32, index: u32) -> Self {
         self.with_appended_positions(self.address.append_tool_call(tool, number), [index])
     }
 
+    /// Creates an origin with this address and with more positions.
     fn with_appended_positions(&self, address: RequestAddress, positions: impl IntoIterator<Item = u32>) -> Self {
         let mut position = self.position.clone();
         position.extend(positions);
@@ -70,7 +71,7 @@ impl RequestOrigin {
     }
 }
 
-/// A digest of what was shown of a request: its address, its run, its text, its choices, its tool and arguments.
+/// Digest of all that was shown for a request: address, run, text, choices, tool and arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RequestDigest(Arc<str>);
@@ -93,7 +94,7 @@ impl fmt::Display for RequestDigest {
     }
 }
 
-/// A question or a permission request that waits for an answer.
+/// Question or permission request that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingRequest {
     /// The address.
@@ -118,13 +119,13 @@ impl PendingRequest {
         self.question.permission.is_some()
     }
 
-    /// Returns the choices as a front end shows them: with their hidden characters spelt out.
+    /// Returns the choices with hidden characters escaped, as front ends show them.
     pub fn escaped_choices(&self) -> Vec<String> {
         let choices = self.question.choices.iter();
         choices.map(|choice| escape_hidden(choice)).collect()
     }
 
-    /// Returns the choice that was shown with this text, or the text itself if no choice was.
+    /// Returns the choice whose escaped form is `shown`. Returns `shown` itself without such a choice.
     pub fn unescape_choice<'a>(&'a self, shown: &'a str) -> &'a str {
         let mut choices = self.question.choices.iter();
         choices
@@ -132,13 +133,13 @@ impl PendingRequest {
             .map_or(shown, String::as_str)
     }
 
-    /// Compares two requests in the order in which they are listed.
+    /// Compares the positions of two requests in the file, by which requests are sorted.
     pub fn compare_positions(&self, other: &Self) -> Ordering {
         self.position.cmp(&other.position)
     }
 }
 
-/// Returns the question of a permission request. It shows all arguments, or the number of bytes that are hidden.
+/// Builds the question of a permission request. Shortens long arguments, and states the number of hidden bytes.
 pub fn build_permission_question(tool: &str, arguments: &JsonMap) -> OperatorQuestion {
     let text = escape_hidden(&Value::Object(arguments.clone()).to_string());
     let arguments_text = match text.len() > MAX_SHOWN_ARGUMENTS {

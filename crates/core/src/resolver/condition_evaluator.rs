@@ -9,9 +9,9 @@ use crate::conversation::{
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::PlanEdge;
 
-/// Gives the results of conditions. Within one decision, the same condition must always have the same result.
+/// Source of the results of conditions. Within one decision, a condition must always have the same result.
 pub trait ConditionEvaluator {
-    /// Returns whether the condition on the edge is true in this state.
+    /// Returns whether the condition of the edge is true in this state.
     ///
     /// # Errors
     /// The condition cannot be evaluated.
@@ -22,8 +22,7 @@ pub trait ConditionEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError>;
 
-    /// Returns whether the condition would hold after the end of the run, without limits: no agent starts or waits
-    /// because of the result.
+    /// Returns whether the condition would be true after the end of the run, without limits. The result starts no agent.
     ///
     /// # Errors
     /// The condition cannot be evaluated.
@@ -36,7 +35,7 @@ pub trait ConditionEvaluator {
         self.evaluate_condition(state, edge, condition)
     }
 
-    /// Returns the result of a condition on which no decision depends; `None` if it cannot be evaluated or is not known.
+    /// Returns the result of a condition on which no decision depends. Returns `None` if the result is unknown.
     fn find_irrelevant_result(
         &self,
         _state: &ConversationState,
@@ -66,21 +65,20 @@ pub trait ConditionEvaluator {
         self.list_condition_reads(state, edge, condition)
     }
 
-    /// Returns the result of the run; `None` if there is none, or if outputs are not known, so that it cannot be
-    /// evaluated.
+    /// Evaluates the declared result of the run. Returns `None` without a declared result, or if outputs are unknown.
     fn evaluate_declared_result(&self, state: &ConversationState) -> Option<DeclaredRunResult>;
 
-    /// Returns the result of `success`; `None` if the ensemble declares none.
+    /// Evaluates `success`. Returns `None` if the ensemble declares no `success`.
     ///
     /// # Errors
     /// The expression cannot be evaluated.
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>>;
 
-    /// Every ready agent would wait for another one, so that agents run although they would wait.
+    /// Notifies the evaluator that every ready agent waits for another one, so that agents run although they would wait.
     fn on_all_agents_waiting(&self) {}
 }
 
-/// Evaluates the conditions.
+/// Evaluator that evaluates conditions and does nothing else.
 #[derive(Debug, Clone, Copy)]
 pub struct DirectEvaluator;
 
@@ -121,7 +119,7 @@ impl ConditionEvaluator for DirectEvaluator {
     }
 }
 
-/// Evaluates the conditions, and collects what they read in vain for the first time in the run.
+/// Evaluator that also collects the first warning about each missing key in the run.
 #[derive(Debug, Default)]
 pub(super) struct WarningEvaluator {
     warnings: RefCell<Vec<ExpressionReadWarning>>,
@@ -133,6 +131,7 @@ impl WarningEvaluator {
         self.warnings.into_inner()
     }
 
+    /// Adds a warning, unless this evaluator or the run has a warning about the same read.
     fn add_warning_once(&self, state: &ConversationState, warning: ExpressionReadWarning) {
         let mut warnings = self.warnings.borrow_mut();
         let is_known =

@@ -13,9 +13,9 @@ use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::ensemble::OnLimit;
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 
-/// Returns the outcome if the conversation ends now; `None` if the next turn can start.
+/// Returns the outcome and its details if the conversation ends now. Returns `None` if the next turn can start.
 ///
-/// A limit is the outcome only if an agent would have run without it. A limit never hides a failure.
+/// A limit is the outcome only if an agent would run without the limit. A limit never hides a failure.
 pub(super) fn find_final_outcome(
     plan: &Plan,
     state: &ConversationState,
@@ -36,8 +36,7 @@ pub(super) fn find_final_outcome(
     }
 }
 
-/// Returns the end of a run after the turn in which an agent with `on_error: stop` failed; `None` if there is no such
-/// failure.
+/// Returns the outcome and its details if an agent with `on_error: stop` has failed.
 pub(super) fn find_stopping_failure(
     plan: &Plan,
     state: &ConversationState,
@@ -48,7 +47,7 @@ pub(super) fn find_stopping_failure(
     Some((CompletionReason::AgentFailed, Some(detail)))
 }
 
-/// Returns the first limit that is reached, in order of precedence.
+/// Returns the first reached limit as an outcome with details, in order of precedence.
 fn find_reached_limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, String)> {
     let limits = &plan.ensemble().limits;
     let usage = state.budgeted_usage();
@@ -76,7 +75,7 @@ fn find_reached_limit(plan: &Plan, state: &ConversationState) -> Option<(Complet
     })
 }
 
-/// Describes the messages that share the budget, if there are several, and that the last message was refused.
+/// Describes which messages share the budget, and that no agent received the last message. Returns an empty text for one message.
 fn describe_budget_scope(state: &ConversationState) -> &'static str {
     match (state.have_earlier_messages_used_budget(), state.segment_turn_count()) {
         (false, _) => "",
@@ -85,7 +84,7 @@ fn describe_budget_scope(state: &ConversationState) -> &'static str {
     }
 }
 
-/// Returns the end of the run, with the reasons why agents never ran.
+/// Builds the end of the run, with the goal check, the agents that never ran, and the exhausted agents.
 pub(super) fn build_run_ended(
     plan: &Plan,
     state: &ConversationState,
@@ -115,8 +114,8 @@ pub(super) fn build_run_ended(
     add_exhausted_agents(plan, state, run_end, answers)
 }
 
-/// Returns the end of a run after the question whether its goal was reached: first `required`, which also counts at a
-/// limit, then `success`, which is evaluated only if the run would be a success without it.
+/// Applies the goal to the end of the run: first the `required` agents, also at a limit, then `success`.
+/// `success` is evaluated only if the run would be a success otherwise.
 fn apply_goal(plan: &Plan, state: &ConversationState, run_end: RunEnded, answers: &dyn ConditionEvaluator) -> RunEnded {
     if run_end.completion_reason != CompletionReason::Completed && !run_end.completion_reason.is_limit() {
         return run_end;
@@ -183,7 +182,7 @@ fn describe_unmet_required_agents(
         .collect()
 }
 
-/// Returns the end of a run whose result has expressions that cannot be evaluated: it is no success.
+/// Makes the end a failure if expressions of the result cannot be evaluated.
 fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunEnded {
     let Some(first) = failures.first() else {
         return ended;
@@ -211,7 +210,7 @@ fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunE
     }
 }
 
-/// Returns the end of a run after a condition that cannot be evaluated.
+/// Builds the end of a run with a condition that cannot be evaluated.
 pub(super) fn build_condition_failed(
     plan: &Plan,
     state: &ConversationState,
@@ -226,8 +225,9 @@ pub(super) fn build_condition_failed(
     }
 }
 
-/// Returns a condition, shortened for a sentence. The diagnostic beside it shows the place in the file.
+/// Shortens the text of a condition for a sentence. The diagnostic shows the position in the file.
 fn shorten_condition(text: &str) -> Cow<'_, str> {
+    /// Largest number of characters of a condition in a sentence.
     const MOST: usize = 160;
     match text.char_indices().nth(MOST) {
         Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
@@ -235,8 +235,7 @@ fn shorten_condition(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Evaluates no condition: each is taken as true. So an agent that only conditions could keep from running has the reason
-/// that the run ended.
+/// Evaluator for which every condition is true. Agents that only a condition kept from running have the reason that the run ended.
 struct AlwaysTrueConditions;
 
 impl ConditionEvaluator for AlwaysTrueConditions {
@@ -267,6 +266,7 @@ impl ConditionEvaluator for AlwaysTrueConditions {
     }
 }
 
+/// Returns the agents that never ran, with the reasons. Omits agents with recorded work in the open turn.
 fn list_agents_not_run(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> Vec<AgentNotRun> {
     let answers = match state.first_stopping_agent() {
         Some(_) => &AlwaysTrueConditions,
@@ -285,6 +285,7 @@ fn list_agents_not_run(plan: &Plan, state: &ConversationState, answers: &dyn Con
         .collect()
 }
 
+/// Returns the reason why the agent never ran.
 fn explain_not_run(plan: &Plan, state: &ConversationState, id: AgentId, answers: &dyn ConditionEvaluator) -> String {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     if let Some(slot) = slots.into_iter().find(|slot| slot.agent == id) {

@@ -13,7 +13,7 @@ use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 use ensemble_language::source::Span;
 
-/// Adds the exhausted agents, and a warning for each agent of which a failing condition leaves this open.
+/// Adds the exhausted agents to the end of the run, and a warning for each agent with a condition that cannot be evaluated.
 pub(super) fn add_exhausted_agents(
     plan: &Plan,
     state: &ConversationState,
@@ -41,7 +41,7 @@ pub(super) fn add_exhausted_agents(
     ended.with_exhausted_details()
 }
 
-/// Returns the limit that alone keeps the agent from its work; `None` if there is no such limit.
+/// Returns the limit that alone keeps the agent from its work. Returns `None` if no limit does.
 fn find_exhausted_limit(
     plan: &Plan,
     state: &ConversationState,
@@ -65,7 +65,7 @@ fn find_exhausted_limit(
     })
 }
 
-/// Evaluates conditions whose results start no agent. After an agent has stopped the run, no condition is evaluated.
+/// Evaluator of conditions at the end of a run, whose results start no agent. Refuses every condition after an agent stopped the run.
 struct EndConditionEvaluator<'a>(&'a dyn ConditionEvaluator);
 
 impl ConditionEvaluator for EndConditionEvaluator<'_> {
@@ -103,7 +103,7 @@ impl ConditionEvaluator for EndConditionEvaluator<'_> {
     }
 }
 
-/// Returns the first `max_executions` that is reached; those of required dependencies come first.
+/// Returns the first `max_executions` that is reached. Required dependencies have precedence.
 fn find_reached_max_executions(plan: &Plan, state: &ConversationState, agent: AgentId) -> Option<(AgentLimitKey, u32)> {
     let spent = plan
         .incoming_edges(agent)
@@ -112,6 +112,7 @@ fn find_reached_max_executions(plan: &Plan, state: &ConversationState, agent: Ag
     Some((AgentLimitKey::MaxExecutions, edge.max_executions?.get()))
 }
 
+/// Describes a condition that cannot be evaluated, so that it is unknown whether the agent is exhausted.
 fn describe_unevaluable_condition(plan: &Plan, agent: AgentId, failure: &ConditionFailure) -> String {
     let mut dependencies = plan.incoming_edges(agent).map(|(_, edge)| edge);
     let from = dependencies.find(|edge| edge.position == failure.position);

@@ -14,7 +14,7 @@ use ensemble_language::plan::{AgentId, Plan};
 /// The maximum number of requests of one execution: each is kept, counted and recorded.
 const MAX_REQUESTS_PER_EXECUTION: usize = 100;
 
-/// Returns the decision that finishes a turn in which all executions have ended.
+/// Builds the decision that finishes a turn whose executions have ended: new requests and warnings.
 pub(super) fn build_turn_finished(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> TurnFinished {
     let mut finished = TurnFinished {
         turn: turn.turn,
@@ -48,7 +48,7 @@ pub(super) fn build_turn_finished(plan: &Plan, state: &ConversationState, turn: 
     finished
 }
 
-/// Returns a warning for each request that waits for an agent which reaches its limit in this turn.
+/// Returns a warning for each pending request of an agent that reaches its limit in this turn.
 fn list_ignored_request_warnings(plan: &Plan, state: &ConversationState, slot: &ExecutionSlot) -> Vec<String> {
     let max_turns = plan.agent(slot.agent).conversation.max_turns.get();
     if state.agent_state(slot.agent).executions_in_segment() + 1 < max_turns {
@@ -64,6 +64,7 @@ fn list_ignored_request_warnings(plan: &Plan, state: &ConversationState, slot: &
     state.agent_requests(slot.agent).iter().map(warning).collect()
 }
 
+/// Adds the requests in the output of one execution to `finished`, and a warning for each ignored request.
 fn collect_agent_requests(
     plan: &Plan,
     state: &ConversationState,
@@ -104,14 +105,17 @@ fn collect_agent_requests(
     }
 }
 
-/// A request that is ignored.
+/// Reason why a request of an agent is ignored.
 struct IgnoredRequest {
     why: String,
     /// The target, if it has reached its `max_turns`.
     at_limit: Option<Arc<str>>,
 }
 
-/// Parses a request, or returns why the request is ignored.
+/// Parses one request of an execution.
+///
+/// # Errors
+/// The reason why the request is ignored.
 fn parse_agent_request(
     plan: &Plan,
     state: &ConversationState,
@@ -156,7 +160,7 @@ fn parse_agent_request(
     ))
 }
 
-/// Converts a float without a fraction to an integer.
+/// Converts a float without a fraction to an integer. Returns `None` for other values.
 fn integer_from_float(value: &Value) -> Option<i64> {
     let value = value.as_f64()?;
     (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)

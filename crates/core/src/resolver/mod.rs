@@ -49,14 +49,14 @@ pub enum NextDecision {
     End(RunEnded),
 }
 
-/// Decides what happens next.
+/// Decides the next step of the run. Adds warnings about missing keys that conditions read.
 pub fn decide_next_step(plan: &Plan, state: &ConversationState) -> NextDecision {
     let evaluator = WarningEvaluator::default();
     let decision = decide_with_evaluator(plan, state, &evaluator);
     add_read_warnings(decision, evaluator.into_warnings())
 }
 
-/// Adds to the decision what its conditions read in vain.
+/// Adds the warnings to a decision that starts a turn or ends the run.
 fn add_read_warnings(mut decision: NextDecision, warnings: Vec<ExpressionReadWarning>) -> NextDecision {
     match &mut decision {
         NextDecision::StartTurn(turn) => turn.warnings = warnings,
@@ -69,7 +69,7 @@ fn add_read_warnings(mut decision: NextDecision, warnings: Vec<ExpressionReadWar
     decision
 }
 
-/// Decides what would happen next with these results of conditions.
+/// Decides the next step of the run, with conditions that `answers` evaluates.
 pub fn decide_with_evaluator(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> NextDecision {
     if let Some(cause) = state.interruption() {
         let (reason, detail) = match cause {
@@ -84,6 +84,7 @@ pub fn decide_with_evaluator(plan: &Plan, state: &ConversationState, answers: &d
     }
 }
 
+/// Decides the next step in an open turn: perform, finish the turn, or wait for input.
 fn decide_open_turn(
     plan: &Plan,
     state: &ConversationState,
@@ -114,6 +115,7 @@ fn decide_open_turn(
     }
 }
 
+/// Decides the next step between turns: another turn, or the end.
 fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> NextDecision {
     if let Some((reason, detail)) = end::find_stopping_failure(plan, state) {
         return NextDecision::End(end::build_run_ended(plan, state, reason, detail, answers));
@@ -158,10 +160,10 @@ fn list_agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
     agents
 }
 
-/// The readiness of one agent, or the condition that cannot be evaluated.
+/// Result of a decision about an agent, or the condition that cannot be evaluated.
 type ReadinessResult<T> = Result<T, Box<ConditionFailure>>;
 
-/// Returns the names of the agents, each once, in declaration order.
+/// Returns the names of the agents in this order, each once.
 fn list_distinct_names(plan: &Plan, agents: impl IntoIterator<Item = AgentId>) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = Vec::new();
     for agent in agents {

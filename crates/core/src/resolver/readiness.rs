@@ -23,7 +23,7 @@ pub enum AgentReadiness {
     NotReady(AgentSkipReason),
 }
 
-/// A dependency during the decision.
+/// Dependency of an agent whose readiness is being decided.
 struct ExaminedDependency<'p> {
     edge: &'p PlanEdge,
     /// `None`: its condition has not been evaluated.
@@ -35,12 +35,12 @@ struct ExaminedDependency<'p> {
 /// Decides whether the agent is ready at the start of the next turn.
 ///
 /// # Errors
-/// A condition whose result matters cannot be evaluated.
+/// A condition that matters cannot be evaluated.
 pub fn decide_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> ReadinessResult<AgentReadiness> {
     decide_readiness_with_evaluator(plan, state, agent, &DirectEvaluator)
 }
 
-/// Returns the same decision with these results of conditions.
+/// Decides whether the agent is ready, with conditions that `answers` evaluates.
 pub(super) fn decide_readiness_with_evaluator(
     plan: &Plan,
     state: &ConversationState,
@@ -72,7 +72,7 @@ pub(super) fn decide_readiness_with_evaluator(
     )))
 }
 
-/// Evaluates conditions in declaration order until it is known whether the agent is ready, and returns whether it is.
+/// Evaluates conditions in declaration order until the readiness of the agent is known. Returns the readiness.
 fn evaluate_until_decided(
     plan: &Plan,
     state: &ConversationState,
@@ -91,11 +91,10 @@ fn evaluate_until_decided(
     }
 }
 
-/// Returns whether new outputs would start the agent if it had no `max_turns` and its dependencies had no
-/// `max_executions`, and whether the rules without requests make it ready with these limits.
+/// Returns two answers: whether new outputs would start the agent without limits, and whether the agent is ready with its limits.
 ///
 /// # Errors
-/// A condition whose result matters cannot be evaluated.
+/// A condition that matters cannot be evaluated.
 pub(super) fn decide_without_and_with_limits(
     plan: &Plan,
     state: &ConversationState,
@@ -123,6 +122,7 @@ pub(super) fn decide_without_and_with_limits(
     ))
 }
 
+/// Returns the dependencies of the agent with their facts. Conditions are not evaluated yet.
 fn examine_dependencies<'p>(
     plan: &'p Plan,
     state: &ConversationState,
@@ -145,8 +145,8 @@ fn examine_dependencies<'p>(
     plan.incoming_edges(agent).map(fact).collect()
 }
 
-/// Ready, not ready, or still open. An agent is ready if every required dependency is fulfilled, one of the others is
-/// fulfilled, and one of the fulfilled dependencies has a new output.
+/// Returns whether the agent is ready: all required dependencies, one of the others, and one with a new output are fulfilled.
+/// Returns `None` if conditions are open.
 fn combine_dependency_facts(examined: &[ExaminedDependency], news_needed: bool) -> Option<bool> {
     let all = all_true_if_known(examined.iter().filter(|one| one.edge.requires_all).map(|one| one.holds));
     let any_of = || examined.iter().filter(|one| !one.edge.requires_all);
@@ -163,7 +163,7 @@ fn combine_dependency_facts(examined: &[ExaminedDependency], news_needed: bool) 
     all_true_if_known([all, any, news].into_iter())
 }
 
-/// Three-valued logic: all of the values are true.
+/// Returns whether all values are true in three-valued logic. `None` is unknown.
 fn all_true_if_known(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     values
         .try_fold(Some(true), |all, value| match value {
@@ -174,12 +174,12 @@ fn all_true_if_known(mut values: impl Iterator<Item = Option<bool>>) -> Option<b
         .unwrap_or_else(|decided| decided)
 }
 
-/// Three-valued logic: one of the values is true.
+/// Returns whether one of the values is true in three-valued logic. `None` is unknown.
 fn any_true_if_known(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     all_true_if_known(values.map(|value| value.map(|value| !value))).map(|none| !none)
 }
 
-/// Returns the first dependency in declaration order whose condition is not evaluated and can decide.
+/// Returns the index of the first dependency whose condition is not evaluated and can decide.
 fn find_next_open_condition(examined: &[ExaminedDependency], news_needed: bool) -> Option<usize> {
     let any_open = any_true_if_known(
         examined
@@ -195,8 +195,7 @@ fn find_next_open_condition(examined: &[ExaminedDependency], news_needed: bool) 
         .position(|one| one.holds.is_none() && (one.edge.requires_all || any_open || (news_open && one.unseen)))
 }
 
-/// Returns a condition that was not needed for readiness is evaluated when the agent starts, if a count or the handling
-/// of a failure depends on it.
+/// Evaluates the remaining conditions on which an execution count or the handling of a failure depends.
 fn evaluate_conditions_for_counts(
     plan: &Plan,
     state: &ConversationState,
@@ -213,7 +212,7 @@ fn evaluate_conditions_for_counts(
     Ok(())
 }
 
-/// Returns whether this start handles a failure over this edge.
+/// Returns whether a start of the agent would handle a failure over this edge.
 fn would_handle_failure(state: &ConversationState, agent: AgentId, one: &ExaminedDependency) -> bool {
     let from = state.agent_state(one.edge.from);
     one.edge.on != RequiredResult::Success
@@ -222,10 +221,12 @@ fn would_handle_failure(state: &ConversationState, agent: AgentId, one: &Examine
         && !is_first_feedback_start(state, agent, one.edge)
 }
 
+/// Returns whether the edge is feedback and the agent has never executed, so the dependency counts as fulfilled.
 fn is_first_feedback_start(state: &ConversationState, agent: AgentId, edge: &PlanEdge) -> bool {
     edge.feedback && !state.agent_state(agent).has_executed()
 }
 
+/// Builds the start of a ready agent, with the counted dependencies, handled failures and new outputs.
 fn build_start_with_counts(
     plan: &Plan,
     state: &ConversationState,
@@ -248,9 +249,8 @@ fn build_start_with_counts(
     }
 }
 
-/// Returns the agents whose new outputs start the agent, if they are others than those of the counted dependencies:
-/// those of an agent without dependencies, and those of fulfilled dependencies whose condition was not needed for the
-/// decision.
+/// Returns the agents whose new outputs start the agent, unless the counted dependencies are the same agents.
+/// These are agents without dependencies, and fulfilled dependencies whose condition was not needed.
 fn list_uncounted_triggers(
     plan: &Plan,
     state: &ConversationState,
@@ -287,6 +287,7 @@ fn list_uncounted_triggers(
     ))
 }
 
+/// Builds the start of an agent without counts, handled failures and request.
 fn build_minimal_start(plan: &Plan, state: &ConversationState, agent: AgentId) -> AgentStart {
     AgentStart {
         agent: plan.agent_name(agent).clone(),
@@ -299,6 +300,7 @@ fn build_minimal_start(plan: &Plan, state: &ConversationState, agent: AgentId) -
     }
 }
 
+/// Evaluates the condition of the dependency. Returns `true` without a condition.
 fn evaluate_dependency_condition(
     plan: &Plan,
     state: &ConversationState,
@@ -324,6 +326,7 @@ fn evaluate_dependency_condition(
     })
 }
 
+/// Returns the reason why the agent does not run, if no condition decides.
 fn find_static_skip_reason(
     plan: &Plan,
     state: &ConversationState,
@@ -343,7 +346,7 @@ fn find_static_skip_reason(
     }
 }
 
-/// Returns the dependencies that prevent the agent from running.
+/// Returns the reason of a blocked agent: agents that have not ended, a reached limit, or a false condition.
 fn find_blocking_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReason {
     let failing = || examined.iter().filter(|one| one.holds == Some(false));
     let required = failing().any(|one| one.edge.requires_all);
@@ -366,7 +369,7 @@ fn find_blocking_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSk
     }
 }
 
-/// Returns the condition that prevents the agent from running: the first false one; required dependencies come first.
+/// Returns the first false condition as the reason why the agent does not run. Required dependencies have precedence.
 fn find_condition_skip_reason(
     plan: &Plan,
     state: &ConversationState,

@@ -9,7 +9,7 @@ use crate::conversation::{AwaitedDependency, ConversationState, has_unseen_resul
 use ensemble_language::ensemble::WaitFor;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
-/// Holds back the ready agents that wait. At least one ready agent is left, if there was one.
+/// Changes ready agents that wait for newer outputs to not ready. Leaves at least one ready agent.
 pub(super) fn hold_back_waiting_agents(
     plan: &Plan,
     state: &ConversationState,
@@ -45,7 +45,7 @@ pub(super) fn hold_back_waiting_agents(
     }
 }
 
-/// Returns a ready agent, and whether a request starts it.
+/// Returns the agent if it is ready, and whether a request starts it.
 fn find_ready_agent((agent, readiness): &(AgentId, AgentReadiness)) -> Option<(AgentId, bool)> {
     match readiness {
         AgentReadiness::Ready(start) => Some((*agent, start.request.is_some())),
@@ -53,7 +53,7 @@ fn find_ready_agent((agent, readiness): &(AgentId, AgentReadiness)) -> Option<(A
     }
 }
 
-/// Returns the dependencies for which the agent waits, if these agents are ready.
+/// Returns the dependencies of the agent that one of the `ready` agents is about to replace.
 fn list_awaited_dependencies(
     plan: &Plan,
     state: &ConversationState,
@@ -84,7 +84,7 @@ fn list_awaited_dependencies(
         .collect()
 }
 
-/// Returns whether the agent would wait for the dependency, if something can lead to another output of it.
+/// Returns whether the agent waits for the dependency as soon as another output of the dependency is possible.
 fn would_wait_for_dependency(plan: &Plan, state: &ConversationState, edge: &PlanEdge) -> bool {
     let has_executed = state.agent_state(edge.to).has_executed();
     edge.requires_all

@@ -12,10 +12,11 @@ use crate::request::AnswerRecord;
 use crate::thread::{Thread, ThreadIteration};
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
 
-/// The ledger of an attempt. Clones share it, so that it can be read when the runner is stopped.
+/// Ledger of an attempt: usage, messages and observations. Clones share one ledger, which can be read after the runner was stopped.
 #[derive(Debug, Clone, Default)]
 pub struct AttemptLedger(Arc<Mutex<LedgerState>>);
 
+/// Data of a ledger.
 #[derive(Debug, Default)]
 struct LedgerState {
     entries: LedgerEntries,
@@ -35,7 +36,7 @@ struct LedgerState {
     stopped_parts: Vec<(Arc<str>, LedgerEntries)>,
 }
 
-/// The entries of a ledger.
+/// Entries of a ledger, as they are taken at the end of an attempt.
 #[derive(Debug, Default, PartialEq)]
 pub struct LedgerEntries {
     /// The end of stderr.
@@ -56,7 +57,7 @@ pub struct LedgerEntries {
     pub stopped: Vec<UnrecordedWork>,
 }
 
-/// Usage that no record contains, with the request for which it was used.
+/// Usage that no record contains, with the model request for which the tokens were used.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UnrecordedWork {
     /// The part with its attempt; `None`: no part.
@@ -70,21 +71,21 @@ pub struct UnrecordedWork {
 }
 
 impl UnrecordedWork {
-    /// Returns whether the attempt itself did the work: no part and no call.
+    /// Returns whether the attempt itself did the work, and not a part or a tool call.
     fn is_of_attempt_itself(&self) -> bool {
         self.part.is_none() && self.inside.is_empty()
     }
 }
 
 impl LedgerEntries {
-    /// Takes the attempt's own request that was under way.
+    /// Removes the open model request of the attempt itself, and returns the request. Returns `None` if the request has no messages.
     pub fn take_open_request(&mut self) -> Option<ThreadIteration> {
         let own_index = self.stopped.iter().position(UnrecordedWork::is_of_attempt_itself)?;
         let iteration = self.stopped.swap_remove(own_index).iteration;
         (!iteration.messages.is_empty()).then_some(iteration)
     }
 
-    /// Adds the end of the process to a failure that does not have it: the process was stopped, or its output was rejected.
+    /// Adds exit code, stdout and stderr of the process to a failure without them.
     pub fn with_process_end(&self, failure: ExecutionFailure) -> ExecutionFailure {
         match failure.has_process_output() {
             true => failure,
@@ -94,22 +95,22 @@ impl LedgerEntries {
 }
 
 impl AttemptLedger {
-    /// Replaces the kept end of stderr.
+    /// Replaces the stored end of stderr.
     pub fn set_stderr(&self, text: String) {
         self.lock().entries.stderr = text;
     }
 
-    /// Replaces the kept end of the standard output.
+    /// Replaces the stored end of the standard output.
     pub fn set_stdout(&self, text: String) {
         self.lock().entries.stdout = text;
     }
 
-    /// Keeps the exit code of the process.
+    /// Stores the exit code of the process.
     pub fn set_exit_code(&self, exit_code: Option<i32>) {
         self.lock().entries.exit_code = exit_code;
     }
 
-    /// Adds text to the kept end of stderr. The limit is the same as for one script.
+    /// Appends text to the stored end of stderr, and removes the oldest bytes above the limit.
     pub fn add_stderr(&self, text: &str) {
         if text.is_empty() {
             return;
@@ -128,7 +129,7 @@ impl AttemptLedger {
         self.lock().entries.warnings.push(warning.into());
     }
 
-    /// Adds a warning for the user unless the ledger has the same one.
+    /// Adds a warning for the user, unless the ledger contains the same warning.
     pub fn add_warning_once(&self, warning: String) {
         let warnings = &mut self.lock().entries.warnings;
         if !warnings.contains(&warning) {
@@ -136,12 +137,12 @@ impl AttemptLedger {
         }
     }
 
-    /// Takes the warnings.
+    /// Removes all warnings and returns them.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().entries.warnings)
     }
 
-    /// Adds what was enforced for a process, each sandbox once.
+    /// Adds the enforced sandbox of a process, unless the ledger contains the same sandbox.
     pub fn add_enforced_sandbox(&self, sandbox: EnforcedSandbox) {
         let sandboxes = &mut self.lock().entries.sandboxes;
         if !sandboxes.contains(&sandbox) {
@@ -149,12 +150,12 @@ impl AttemptLedger {
         }
     }
 
-    /// Keeps the answer to the question of the agent.
+    /// Stores the answer to the question of the agent.
     pub fn set_answer(&self, answer: AnswerRecord) {
         self.lock().entries.answer = Some(answer);
     }
 
-    /// Marks the answer to the question of the agent as given without a person.
+    /// Marks the stored answer as given without a person.
     pub fn mark_answer_unattended(&self) {
         if let Some(answer) = &mut self.lock().entries.answer {
             answer.unattended = true;
@@ -166,30 +167,30 @@ impl AttemptLedger {
         self.lock().usage()
     }
 
-    /// Adds usage.
+    /// Adds usage that no record contains yet.
     pub fn add_usage(&self, usage: ModelUsage) {
         let mut state = self.lock();
         state.used = state.used + usage;
     }
 
-    /// Sets the usage in the records of the nested run of the attempt. It replaces an earlier reading.
+    /// Sets the usage in the records of the nested run. Replaces the previous value.
     pub fn set_nested_usage(&self, usage: ModelUsage) {
         self.lock().nested = Some(usage);
     }
 
-    /// Returns the usage in the records of the nested run; `None` if the attempt has no nested run.
+    /// Returns the usage in the records of the nested run. Returns `None` if the attempt has no nested run.
     pub fn nested_usage(&self) -> Option<ModelUsage> {
         self.lock().nested
     }
 
-    /// Adds usage that a record of its own contains.
+    /// Adds usage that another record contains already.
     pub fn add_recorded_usage(&self, usage: ModelUsage) {
         let mut state = self.lock();
         state.used = state.used + usage;
         state.recorded = state.recorded + usage;
     }
 
-    /// Returns the counter of a request. It counts at once, so that the request counts even if its future is dropped.
+    /// Creates the counter of a model request. The request counts even if its future is dropped.
     pub fn start_request_counter(&self) -> Arc<AtomicU64> {
         let counter = Arc::<AtomicU64>::default();
         let mut state = self.lock();
@@ -198,7 +199,7 @@ impl AttemptLedger {
         counter
     }
 
-    /// Returns the usage since the latest record, and marks it as recorded.
+    /// Returns the usage since the latest record, and marks the usage as recorded.
     pub fn mark_usage_recorded(&self) -> ModelUsage {
         let mut state = self.lock();
         let used = state.usage();
@@ -207,7 +208,7 @@ impl AttemptLedger {
         unrecorded
     }
 
-    /// Begins a round with these iterations, of which the records contain some.
+    /// Starts a round with these iterations. The records contain the first `recorded_iterations` of them.
     pub fn start_round(&self, exchange: Thread, recorded_iterations: usize) {
         let mut state = self.lock();
         (state.exchange, state.recorded_iterations) = (exchange, recorded_iterations);
@@ -224,8 +225,7 @@ impl AttemptLedger {
         state.exchange = change(std::mem::take(&mut state.exchange));
     }
 
-    /// Returns the latest iteration with the usage since the latest record, and marks all iterations and the usage as
-    /// recorded. Returns `None` if there is no iteration.
+    /// Returns the latest iteration and the usage since the latest record, and marks both as recorded. Returns `None` without an iteration.
     pub fn mark_iteration_recorded(&self) -> Option<(ThreadIteration, ModelUsage)> {
         let iteration = {
             let mut state = self.lock();
@@ -240,14 +240,14 @@ impl AttemptLedger {
         self.lock().recorded_iterations
     }
 
-    /// Ends the round: no request is under way.
+    /// Ends the round, so that no request is open. Removes the iterations and returns them.
     pub fn end_round(&self) -> Thread {
         let mut state = self.lock();
         state.recorded_iterations = 0;
         std::mem::take(&mut state.exchange)
     }
 
-    /// Opens the ledger of a call of this tool.
+    /// Creates the nested ledger of a tool call.
     pub fn open_call_ledger(&self, call: &str, tool: &str) -> NestedLedger {
         NestedLedger::new(
             self,
@@ -258,35 +258,36 @@ impl AttemptLedger {
         )
     }
 
-    /// Opens the ledger of an attempt of a part.
+    /// Creates the nested ledger of an attempt of a part.
     pub fn open_part_ledger(&self, key: Arc<str>, attempt: u32) -> NestedLedger {
         NestedLedger::new(self, LedgerScope::Part { key, attempt })
     }
 
-    /// Opens the ledger of an attempt in the nested run.
+    /// Creates the nested ledger of an attempt in the nested run.
     pub fn open_nested_run_ledger(&self) -> NestedLedger {
         NestedLedger::new(self, LedgerScope::NestedRun)
     }
 
-    /// Takes the entries of a part that was stopped.
+    /// Removes the entries of a stopped part and returns them.
     pub fn take_stopped_part(&self, key: &str) -> Option<LedgerEntries> {
         let mut state = self.lock();
         let at = state.stopped_parts.iter().position(|(stopped, _)| **stopped == *key)?;
         Some(state.stopped_parts.swap_remove(at).1)
     }
 
-    /// Takes all entries.
+    /// Removes all entries and returns them.
     pub fn take_entries(&self) -> LedgerEntries {
         std::mem::take(&mut *self.lock()).into_entries()
     }
 
+    /// Locks the state, also after a panic of another holder.
     fn lock(&self) -> MutexGuard<'_, LedgerState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl LedgerState {
-    /// Adds the counters of requests that have ended.
+    /// Adds the counts of ended requests to the usage, and removes their counters.
     fn add_ended_request_counts(&mut self) {
         let (ended, open) = self.made.drain(..).partition(|counter| Arc::strong_count(counter) == 1);
         self.made = open;
@@ -297,6 +298,7 @@ impl LedgerState {
             .sum::<u64>();
     }
 
+    /// Returns the usage of the attempt so far, including open requests, stopped parts and the nested run.
     fn usage(&self) -> ModelUsage {
         let request_count = self.made.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
         let open_usage = ModelUsage {
@@ -308,6 +310,7 @@ impl LedgerState {
         parts.fold(self.used + open_usage + nested, |sum, one| sum + one)
     }
 
+    /// Computes the entries, including the usage and the open request that no record contains.
     fn into_entries(mut self) -> LedgerEntries {
         let used = self.usage();
         for (_, part) in std::mem::take(&mut self.stopped_parts) {
@@ -330,7 +333,7 @@ impl LedgerState {
     }
 }
 
-/// The part of an execution, the call, or the nested run that a nested ledger is for.
+/// Owner of a nested ledger: a tool call, a part, or a nested run.
 #[derive(Debug)]
 enum LedgerScope {
     Call {
@@ -345,7 +348,7 @@ enum LedgerScope {
     NestedRun,
 }
 
-/// The ledger of a call or a part. If this value is dropped before its end, the attempt that contains it gets the entries.
+/// Ledger inside another ledger. Dropping the value before its end adds the entries to the outer ledger.
 #[derive(Debug)]
 pub struct NestedLedger {
     ledger: AttemptLedger,
@@ -354,6 +357,7 @@ pub struct NestedLedger {
 }
 
 impl NestedLedger {
+    /// Creates an empty ledger inside `outer`.
     fn new(outer: &AttemptLedger, scope: LedgerScope) -> Self {
         Self {
             ledger: AttemptLedger::default(),
@@ -362,13 +366,12 @@ impl NestedLedger {
         }
     }
 
-    /// Returns the ledger.
+    /// Returns the inner ledger, to which entries are added.
     pub fn ledger(&self) -> &AttemptLedger {
         &self.ledger
     }
 
-    /// Ends the call or the part, and returns its entries, which its own record contains. The attempt that contains a
-    /// call gets what the call wrote on stderr, and its warnings.
+    /// Ends the call or the part, and returns its entries for its record. Moves stderr and warnings of a call to the outer ledger.
     pub fn end(self) -> LedgerEntries {
         let mut entries = self.ledger.take_entries();
         entries.stopped.retain(UnrecordedWork::is_of_attempt_itself);
@@ -376,6 +379,7 @@ impl NestedLedger {
         entries
     }
 
+    /// Moves stderr and warnings of a tool call to the outer ledger.
     fn forward_stderr_and_warnings(&self, entries: &mut LedgerEntries) {
         if let LedgerScope::Call { tool, .. } = &self.scope {
             self.outer.add_stderr(&std::mem::take(&mut entries.stderr));

@@ -25,7 +25,7 @@ pub struct ExecutionPart {
     pub variable: Arc<Value>,
 }
 
-/// The data that the run has for an execution with parts, in addition to the data of every execution.
+/// Input of an execution with parts, in addition to the input of every execution.
 #[derive(Clone)]
 pub struct PartedExecutionInput {
     /// The values that the expressions of `for_each` read: the state at the start of the turn.

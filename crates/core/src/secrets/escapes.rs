@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A way in which programs write characters by others.
+/// Notation in which programs write characters as escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EscapeKind {
     /// `\n`, `\"`, `\u00e9`, `\u{e9}`, `\x41`: JSON and strings of programming languages.
@@ -15,7 +15,7 @@ pub(super) enum EscapeKind {
     Entity,
 }
 
-/// A text without escapes.
+/// Text without escapes, with the position of each byte in the original text.
 #[derive(Debug, Clone)]
 pub(super) struct UnescapedText {
     pub(super) bytes: Vec<u8>,
@@ -24,6 +24,7 @@ pub(super) struct UnescapedText {
 }
 
 impl UnescapedText {
+    /// Creates the text from an original text, whose escapes are kept.
     pub(super) fn from_text(text: &str) -> Self {
         Self {
             bytes: text.as_bytes().to_vec(),
@@ -31,18 +32,17 @@ impl UnescapedText {
         }
     }
 
-    /// Returns the text, if it is one.
+    /// Returns the bytes as text. Returns `None` for invalid UTF-8.
     pub(super) fn to_utf8(&self) -> Option<&str> {
         std::str::from_utf8(&self.bytes).ok()
     }
 
-    /// Returns the range in the original text of a range of bytes that is not empty.
+    /// Returns the range in the original text for a non-empty range of bytes.
     pub(super) fn original_range(&self, start: usize, end: usize) -> Range<usize> {
         self.places[start].start..self.places[end - 1].end
     }
 
-    /// Returns the text without the ends of its lines and the blanks around them, as programs break long lines of digits;
-    /// `None`: it is one line.
+    /// Removes line breaks and the blanks around them, because programs break long lines of digits. Returns `None` for one line.
     pub(super) fn join_lines(&self) -> Option<Self> {
         if !self.bytes.contains(&b'\n') {
             return None;
@@ -68,7 +68,7 @@ impl UnescapedText {
         Some(joined)
     }
 
-    /// Returns the text without escapes of this kind; `None`: it has none.
+    /// Replaces the escapes of this kind by the characters. Returns `None` without such escapes.
     pub(super) fn decode_escapes(&self, kind: EscapeKind) -> Option<Self> {
         let marks: &[u8] = match kind {
             EscapeKind::Backslash => b"\\",
@@ -113,7 +113,7 @@ impl UnescapedText {
     }
 }
 
-/// An escape: the bytes that it means, and its length.
+/// Decoded bytes of an escape, and the length of the escape in the text.
 struct DecodedEscape {
     bytes: Vec<u8>,
     length: usize,
@@ -128,6 +128,7 @@ impl From<(char, usize)> for DecodedEscape {
     }
 }
 
+/// Decodes the backslash escape at the start of the text. Returns `None` for other text.
 fn decode_backslash_escape(text: &[u8]) -> Option<DecodedEscape> {
     let plain = match text.get(1)? {
         b'n' => '\n',
@@ -143,7 +144,7 @@ fn decode_backslash_escape(text: &[u8]) -> Option<DecodedEscape> {
     Some((plain, 2).into())
 }
 
-/// Reads `\u00e9`, two of them for one character, and `\u{e9}`.
+/// Decodes `\u00e9`, a pair of such escapes for one character, or `\u{e9}`.
 fn decode_unicode_escape(text: &[u8]) -> Option<DecodedEscape> {
     if text.get(2) == Some(&b'{') {
         let end = text.iter().take(12).position(|byte| *byte == b'}')?;
@@ -160,11 +161,12 @@ fn decode_unicode_escape(text: &[u8]) -> Option<DecodedEscape> {
     Some((character, 12).into())
 }
 
+/// Parses hexadecimal digits as a character.
 fn decode_hex_character(digits: &[u8]) -> Option<char> {
     char::from_u32(u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?)
 }
 
-/// Reads one byte, which can be a part of a character.
+/// Decodes a percent escape to one byte, which can be a part of a character.
 fn decode_percent_escape(text: &[u8]) -> Option<DecodedEscape> {
     let digits = text
         .get(1..3)
@@ -176,6 +178,7 @@ fn decode_percent_escape(text: &[u8]) -> Option<DecodedEscape> {
     })
 }
 
+/// Decodes the HTML entity at the start of the text.
 fn decode_html_entity(text: &[u8]) -> Option<DecodedEscape> {
     let end = text.iter().take(10).position(|byte| *byte == b';')?;
     let name = std::str::from_utf8(&text[1..end]).ok()?;

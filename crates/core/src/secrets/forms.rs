@@ -18,13 +18,13 @@ const MAX_NESTED_STRUCTURES: usize = 5;
 /// The widths at which programs break lines of base64.
 const BASE64_LINE_WIDTHS: [usize; 2] = [64, 76];
 
-/// Fewer digits of a number are no secret, although the secret has zeros before them.
+/// Smallest number of digits of a secret number. Leading zeros of the secret do not count.
 const MIN_NUMBER_DIGITS: usize = 6;
 
 /// The beginnings of the first and of the last line of a key.
 const KEY_FRAME_STARTS: [&str; 2] = ["-----BEGIN ", "-----END "];
 
-/// A secret and all that is secret inside of it.
+/// Secret values with all secret texts and structures inside them.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct SecretParts {
     /// The values that were added, without their parts.
@@ -35,7 +35,7 @@ pub(super) struct SecretParts {
     pub(super) structures: Vec<Value>,
 }
 
-/// The reason why a part can be secret.
+/// Reason why a part of a secret counts as secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SecretPartRole {
     /// It is the secret, or all of it.
@@ -47,7 +47,7 @@ enum SecretPartRole {
 }
 
 impl SecretPartRole {
-    /// Returns the role of the value with this name.
+    /// Returns the role of a part with this name.
     fn from_part_name(name: &str) -> Self {
         match is_secret_part_name(name) {
             true => Self::Named,
@@ -57,20 +57,21 @@ impl SecretPartRole {
 }
 
 impl SecretParts {
-    /// Adds the value and what is secret inside of it: the words after the first, lines, `NAME=value`, strings and numbers of
-    /// JSON, the password of an address, and the text that is encoded as base64. Ordinary words are no parts, unless their
-    /// names say that they are secret.
+    /// Adds the value and its secret parts: words after the first, lines, `NAME=value`, strings and numbers of JSON, passwords in
+    /// addresses,
+    /// and base64 content. Omits ordinary words, unless the name of the part is the name of a secret.
     pub(super) fn add_value(&mut self, value: &str) {
         if self.values.insert(value.trim().to_owned()) {
             self.add_part_recursively(value, SecretPartRole::Secret, 0);
         }
     }
 
-    /// Returns whether the value was added.
+    /// Returns whether the value was added before.
     pub(super) fn contains_value(&self, value: &str) -> bool {
         self.values.contains(value.trim())
     }
 
+    /// Adds a part and its own parts, if the part is long enough and not an ordinary text. `depth` counts nested structures.
     fn add_part_recursively(&mut self, value: &str, role: SecretPartRole, depth: usize) {
         let value = value.trim();
         if value.len() < MIN_SECRET_LENGTH || depth > MAX_NESTED_STRUCTURES || is_key_frame_line(value) {
@@ -119,6 +120,7 @@ impl SecretParts {
         }
     }
 
+    /// Adds the members of a JSON value, and the compact and indented text of a structure.
     fn add_json_structure(&mut self, parsed: Value, role: SecretPartRole, depth: usize) {
         self.add_json_member(&parsed, role, depth);
         let compact = parsed.to_string();
@@ -129,6 +131,7 @@ impl SecretParts {
         }
     }
 
+    /// Adds the strings and numbers of a JSON value. Names of objects decide the role.
     fn add_json_member(&mut self, member: &Value, role: SecretPartRole, depth: usize) {
         match member {
             Value::String(text) => self.add_part_recursively(text, role, depth + 1),
@@ -145,7 +148,7 @@ impl SecretParts {
         }
     }
 
-    /// Adds each line, and the lines of a key without its head and its foot as one text.
+    /// Adds each line, and the content of a PEM key as one text.
     fn add_lines(&mut self, value: &str, depth: usize) {
         let lines = || value.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
         lines().for_each(|line| self.add_part_recursively(line, SecretPartRole::Secret, depth + 1));
@@ -189,7 +192,7 @@ impl SecretParts {
         }
     }
 
-    /// Adds the password of `scheme://user:password@host`, and the user, who can be a token.
+    /// Adds the password of `scheme://user:password@host`, and the user, which can be a token.
     fn add_user_info(&mut self, value: &str, depth: usize) {
         match split_user_info(value) {
             Some((user, Some(password))) => {
@@ -202,8 +205,7 @@ impl SecretParts {
     }
 }
 
-/// Returns the number that the text spells as programs write it: without a sign, without leading zeros, and with the digits
-/// that a floating-point number keeps.
+/// Returns other spellings of a number: without sign, without leading zeros, and as a floating-point number.
 fn list_number_spellings(value: &str) -> Vec<String> {
     let unsigned = value.strip_prefix(['+', '-']).unwrap_or(value);
     let is_number = unsigned.starts_with(|first: char| first.is_ascii_digit())
@@ -236,7 +238,7 @@ fn list_number_spellings(value: &str) -> Vec<String> {
     forms
 }
 
-/// Returns whether the text is only the first or the last line of a key, which is no secret.
+/// Returns whether the text is only the first or last line of a PEM key, which is no secret.
 fn is_key_frame_line(text: &str) -> bool {
     let mut labels = KEY_FRAME_STARTS.iter().filter_map(|start| text.strip_prefix(*start));
     let label = labels.next().and_then(|rest| rest.strip_suffix("-----"));
@@ -254,7 +256,7 @@ fn split_user_info(value: &str) -> Option<(&str, Option<&str>)> {
     })
 }
 
-/// Returns the text that the value encodes.
+/// Decodes base64. Returns `None` if the value is not the base64 of a printable text.
 fn decode_base64_text(value: &str) -> Option<String> {
     let compact: String = value.split_ascii_whitespace().collect();
     let engines = [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD];
@@ -264,7 +266,7 @@ fn decode_base64_text(value: &str) -> Option<String> {
     is_text.then_some(text)
 }
 
-/// Returns the text in hexadecimal digits and in base64, wherever it begins in a longer text that is encoded.
+/// Returns the hexadecimal and base64 forms of the text, for every offset in a longer encoded text.
 pub(super) fn list_encoded_forms(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -293,12 +295,13 @@ pub(super) fn list_encoded_forms(text: &str) -> Vec<String> {
     forms
 }
 
+/// Splits the digits into lines of this width.
 fn split_into_lines(digits: &str, width: usize) -> Vec<String> {
     let lines = digits.as_bytes().chunks(width);
     lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
 }
 
-/// Returns the text as JSON and addresses write it, for the search for the beginning of a secret at the end of a text.
+/// Returns the text with JSON escapes (once and twice) and with percent escapes, for the search at the end of a text.
 pub(super) fn list_escaped_forms(text: &str) -> Vec<String> {
     let quote = |text: &str| {
         let quoted = Value::from(text).to_string();

@@ -17,13 +17,13 @@ const MAX_NESTED_ESCAPES: usize = 4;
 /// The maximum number of texts without escapes that are made of one text.
 const MAX_UNESCAPED_TEXTS: usize = 24;
 
-/// Fewer bytes of a secret at the end of a text are no part of it.
+/// Smallest number of bytes at the end of a fragment that count as a part of a secret.
 const MIN_PARTIAL_SECRET: usize = 6;
 
-/// The bytes that the ends of lines and the blanks around them add to a short secret.
+/// Number of bytes that line breaks and blanks can add to a short secret.
 const LINE_BREAK_ALLOWANCE: usize = 64;
 
-/// The search for the secrets of a run.
+/// Search for all forms of the secrets of a run.
 pub(super) struct SecretMatcher {
     /// `None`: it cannot be built, and every text counts as a secret.
     automaton: Option<AhoCorasick>,
@@ -36,7 +36,7 @@ pub(super) struct SecretMatcher {
 }
 
 impl SecretMatcher {
-    /// Returns the search for these secrets; `None`: there are none.
+    /// Builds the search for these secrets. Returns `None` without secrets.
     pub(super) fn from_parts(parts: &SecretParts) -> Option<Self> {
         let mut forms: BTreeSet<String> = parts.texts.clone();
         for text in &parts.texts {
@@ -72,18 +72,18 @@ impl SecretMatcher {
         }
     }
 
-    /// Returns whether every text counts as a secret.
+    /// Returns whether the search could not be built, so that every text counts as a secret.
     pub(super) fn matches_everything(&self) -> bool {
         self.automaton.is_none()
     }
 
-    /// Returns whether a secret is in the text, as one of its forms.
+    /// Returns whether the text contains a form of a secret. Does not undo escapes.
     fn contains_unescaped_form(&self, text: &str) -> bool {
         let automaton = self.automaton.as_ref();
         automaton.is_none_or(|automaton| automaton.is_match(text))
     }
 
-    /// Returns the ranges of all forms in the text.
+    /// Returns the byte ranges of all forms in the text, also overlapping ones.
     fn find_form_ranges(&self, text: &[u8]) -> Vec<Range<usize>> {
         match &self.automaton {
             Some(automaton) => automaton
@@ -95,7 +95,7 @@ impl SecretMatcher {
         }
     }
 
-    /// Returns whether a secret is in the text, in any form.
+    /// Returns whether the text contains a secret in any form, also behind escapes.
     pub(super) fn contains_secret(&self, text: &str) -> bool {
         let mut ranges = Vec::new();
         self.contains_unescaped_form(text) || {
@@ -104,7 +104,7 @@ impl SecretMatcher {
         }
     }
 
-    /// Returns the text without secrets.
+    /// Replaces the secrets in the text.
     pub(super) fn redact<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
         let ranges = self.find_secret_ranges(&text);
         if ranges.is_empty() {
@@ -121,7 +121,7 @@ impl SecretMatcher {
         Cow::Owned(redacted)
     }
 
-    /// Returns whether the value is the object, the list or the number that is a secret.
+    /// Returns whether the value is a structure or a number that is a secret.
     pub(super) fn is_secret_value(&self, value: &Value) -> bool {
         match value {
             _ if self.matches_everything() => true,
@@ -137,7 +137,7 @@ impl SecretMatcher {
         self.matches_everything() || self.structures.iter().any(is_map)
     }
 
-    /// Returns the ranges of secrets in order, none of which overlap.
+    /// Returns the byte ranges of secrets in order, without overlaps.
     fn find_secret_ranges(&self, text: &str) -> Vec<Range<usize>> {
         let mut ranges = self.find_form_ranges(text.as_bytes());
         self.add_escaped_ranges(text, &mut ranges);
@@ -152,7 +152,7 @@ impl SecretMatcher {
         merged
     }
 
-    /// Adds what is found in the text without its escapes and without the ends of its lines.
+    /// Adds the ranges of secrets behind escapes and across line breaks.
     fn add_escaped_ranges(&self, text: &str, ranges: &mut Vec<Range<usize>>) {
         if text.bytes().any(|byte| b"\\%+&\n".contains(&byte)) {
             let mut passes = MAX_UNESCAPED_TEXTS;
@@ -162,19 +162,20 @@ impl SecretMatcher {
         }
     }
 
-    /// Adds what is found in the text of all lines: base64 and hexadecimal digits can be broken anywhere.
+    /// Adds the ranges of secrets in the joined lines, because base64 and hexadecimal digits can be broken anywhere.
     fn add_ranges_across_lines(&self, text: &UnescapedText, ranges: &mut Vec<Range<usize>>) {
         if let Some(joined) = text.join_lines() {
             self.add_ranges_of_bytes(&joined, ranges);
         }
     }
 
+    /// Adds the ranges of secrets in this text, as ranges of the original text.
     fn add_ranges_of_bytes(&self, text: &UnescapedText, ranges: &mut Vec<Range<usize>>) {
         let found = self.find_form_ranges(&text.bytes).into_iter();
         ranges.extend(found.map(|found| text.original_range(found.start, found.end)));
     }
 
-    /// Adds what is found in the text without its escapes, which can be inside each other.
+    /// Adds the ranges of secrets in the text with its escapes undone, also nested ones. `depth` and `passes` limit the work.
     fn add_unescaped_ranges(
         &self,
         text: &UnescapedText,
@@ -199,7 +200,7 @@ impl SecretMatcher {
         }
     }
 
-    /// Returns the number of bytes at the end of the text that may be the beginning of a secret, also over several lines.
+    /// Returns the number of bytes at the end of the text that can be the beginning of a secret, also over several lines.
     fn partial_secret_length_at_end(&self, text: &str) -> usize {
         if self.matches_everything() {
             return text.len();
@@ -214,11 +215,12 @@ impl SecretMatcher {
             .max(over_lines.unwrap_or_default())
     }
 
-    /// Returns the number of bytes of a text in which a secret with the ends of its lines is searched.
+    /// Returns the largest number of bytes of a secret with line breaks.
     fn max_length_with_line_breaks(&self) -> usize {
         2 * self.longest_form + LINE_BREAK_ALLOWANCE
     }
 
+    /// Returns the number of bytes at the end of the text that are the beginning of a form.
     fn partial_form_length_at_end(&self, text: &str) -> usize {
         let first = text.floor_char_boundary(text.len().saturating_sub(self.longest_form));
         let mut ends = text[first..].char_indices().map(|(at, _)| &text[first + at..]);
@@ -229,7 +231,7 @@ impl SecretMatcher {
         ends.find(begins_form).map_or(0, str::len)
     }
 
-    /// Splits a text that goes on into what can be shown, without secrets, and the end that may belong to a secret.
+    /// Splits a text into a redacted part that can be shown, and an end that can belong to a secret.
     pub(super) fn split_at_possible_secret(&self, text: &str) -> (String, String) {
         let possible = text.len() - self.partial_secret_length_at_end(text);
         let crossing = self
@@ -240,7 +242,7 @@ impl SecretMatcher {
         (self.redact(Cow::Borrowed(shown)).into_owned(), held.to_owned())
     }
 
-    /// Returns the number of bytes at the start of the text that may be the end of a secret, also over several lines.
+    /// Returns the number of bytes at the start of the text that can be the end of a secret, also over several lines.
     fn partial_secret_length_at_start(&self, text: &str) -> usize {
         let start = &text[..text.floor_char_boundary(self.max_length_with_line_breaks())];
         let joined = UnescapedText::from_text(start).join_lines();
@@ -252,6 +254,7 @@ impl SecretMatcher {
             .max(over_lines.unwrap_or_default())
     }
 
+    /// Returns the number of bytes at the start of the text that are the end of a form.
     fn partial_form_length_at_start(&self, text: &str) -> usize {
         let rest_length = |form: &String| {
             let mut starts = form.char_indices().skip(1).map(|(at, _)| &form[at..]);
@@ -260,7 +263,7 @@ impl SecretMatcher {
         self.forms.iter().filter_map(rest_length).max().unwrap_or_default()
     }
 
-    /// Returns the text, which was cut out of a longer one, without secrets and without parts of secrets at its ends.
+    /// Redacts a fragment of a longer text, including parts of secrets at both ends of the fragment.
     pub(super) fn redact_fragment(&self, text: &str) -> String {
         let mut redacted = self.redact(Cow::Borrowed(text)).into_owned();
         let rest = self.partial_secret_length_at_start(&redacted);
@@ -275,8 +278,8 @@ impl SecretMatcher {
     }
 }
 
-/// Returns the escapes in which one of the texts, or one of their encoded forms, looks different. Each of them does if the
-/// end of a line in it is written as `\n`.
+/// Returns the escapes that change one of the texts or their encoded forms. Backslash escapes always count, because JSON escapes line
+/// breaks.
 fn list_relevant_escapes(texts: &BTreeSet<String>, forms: &BTreeSet<String>) -> Vec<EscapeKind> {
     let has = |texts: &BTreeSet<String>, is_meant: fn(char) -> bool| texts.iter().any(|text| text.contains(is_meant));
     let is_escaped = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.');

@@ -15,10 +15,10 @@ const SECRET_NAME_PARTS: [&str; 9] = [
     "cookie",
 ];
 
-/// Short words that name a secret if they are a whole word of the name of a part: `Pwd=…`, `DB_PASS=…`, `sig=…`.
+/// Short words that mark a secret if they are a whole word of the name of a part: `Pwd=…`, `DB_PASS=…`, `sig=…`.
 const SECRET_NAME_WORDS: [&str; 6] = ["pwd", "pass", "pw", "pin", "sig", "signature"];
 
-/// The names of the ways to log in that stand before a secret in a header.
+/// Names of authentication schemes before a secret in a header.
 const AUTH_SCHEMES: [&str; 8] = [
     "bearer",
     "basic",
@@ -30,7 +30,7 @@ const AUTH_SCHEMES: [&str; 8] = [
     "key",
 ];
 
-/// The maximum number of words of an ordinary text that is no address. More words can be a passphrase.
+/// Largest number of words of an ordinary text that is not an address. More words can be a passphrase.
 const MAX_ORDINARY_WORDS: usize = 3;
 
 /// The maximum number of letters of an ordinary word.
@@ -48,25 +48,25 @@ const MAX_NUMBER_DIGITS: usize = 5;
 /// The maximum number of digits at the end of an ordinary word: `oauth2`, `db01`.
 const MAX_FINAL_DIGITS: usize = 2;
 
-/// Returns whether the name of a variable, a header or an option says that its value is a secret.
+/// Returns whether the name of a variable, a header or an option is a name of a secret.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET_NAME_PARTS.iter().any(|word| name.contains(word))
 }
 
-/// Returns whether the name of a part of a secret says that the part is secret.
+/// Returns whether the name of a part of a secret is a name of a secret.
 pub(super) fn is_secret_part_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
     is_secret_name(&name) || words.any(|word| SECRET_NAME_WORDS.contains(&word))
 }
 
-/// Returns whether the word is the name of a way to log in, which stands before a secret.
+/// Returns whether the word is an authentication scheme, such as `bearer`.
 pub(super) fn is_auth_scheme(word: &str) -> bool {
     AUTH_SCHEMES.contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// Returns whether the text consists of a few ordinary words and short numbers, or is an address of such words.
+/// Returns whether the text is a few ordinary words and short numbers, or an address of such words.
 pub(super) fn is_ordinary_text(text: &str) -> bool {
     let is_between_words = |c: char| matches!(c, ' ' | '_' | '-');
     let is_joint = |c: char| is_between_words(c) || matches!(c, '.' | ':' | '/' | ',');
@@ -75,7 +75,7 @@ pub(super) fn is_ordinary_text(text: &str) -> bool {
     parts.all(is_ordinary_word) && (text.contains("://") || is_short())
 }
 
-/// Returns whether the word is a short number, or letters that a person would write, with few digits after them.
+/// Returns whether the word is a short number, or pronounceable letters with few digits after them.
 fn is_ordinary_word(word: &str) -> bool {
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = word.len() - letters.len();
@@ -85,8 +85,7 @@ fn is_ordinary_word(word: &str) -> bool {
     }
 }
 
-/// Returns whether a person would write these letters: in one case, or with capitals at the beginnings of words, and with
-/// vowels.
+/// Returns whether a person would write these letters: in one case or with capitals at the starts of words, and with vowels.
 fn is_natural_spelling(letters: &str) -> bool {
     if letters.len() > MAX_WORD_LETTERS || !letters.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         return false;

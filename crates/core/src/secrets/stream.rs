@@ -4,7 +4,7 @@
 
 use super::Secrets;
 
-/// A stream of text whose secrets are redacted. A possible beginning of a secret is delayed until the next piece.
+/// Stream of text whose secrets are redacted. A possible beginning of a secret is delayed until the next piece.
 #[derive(Debug, Default)]
 pub struct RedactingStream {
     secrets: Secrets,
@@ -12,7 +12,7 @@ pub struct RedactingStream {
 }
 
 impl RedactingStream {
-    /// Creates a stream without these secrets.
+    /// Creates a stream that redacts these secrets.
     pub fn new(secrets: Secrets) -> Self {
         Self {
             secrets,
@@ -20,7 +20,7 @@ impl RedactingStream {
         }
     }
 
-    /// Adds a piece, and returns the text that can be shown now.
+    /// Adds a piece. Returns the redacted text that can be shown now, and delays a possible beginning of a secret.
     pub fn push_piece(&mut self, piece: &str) -> String {
         let mut text = std::mem::take(&mut self.delayed);
         text.push_str(piece);
@@ -29,7 +29,7 @@ impl RedactingStream {
         shown
     }
 
-    /// Returns the delayed text at the end of the stream.
+    /// Returns the delayed text, redacted, at the end of the stream.
     pub fn finish(&mut self) -> String {
         self.secrets.redact(std::mem::take(&mut self.delayed)).into_owned()
     }

@@ -11,7 +11,7 @@ use super::{Durability, LogEnd, LogReadError, RunId, RunStore, StoreError, Store
 use crate::conversation::{Event, MessageAdded, Record, RunStarted};
 use crate::log::{JOURNAL_FORMAT, SyncPoint};
 
-/// Checks a store; `empty` returns a new store without runs.
+/// Checks that a store keeps the contract. `empty` creates a new store without runs.
 ///
 /// # Panics
 /// The store breaks the contract.
@@ -28,7 +28,7 @@ pub async fn check_store_contract(empty: impl Fn() -> Arc<dyn RunStore>) {
     check_removal(&*empty()).await;
 }
 
-/// Returns a record with this number; the first record starts the run.
+/// Returns a record with this number. The record 0 is the start of a run.
 pub fn sample_record(seq: u64) -> Record {
     let event = match seq {
         0 => Event::RunStarted(Box::new(RunStarted {
@@ -64,11 +64,13 @@ pub fn sample_record(seq: u64) -> Record {
     }
 }
 
+/// Creates a run with this id.
 async fn create_run_in(store: &dyn RunStore, id: &str) -> Arc<dyn StoredRun> {
     let created = store.create_run(&RunId::new(id), "name: e\n").await;
     created.unwrap_or_else(|error| panic!("{id} is created: {error}"))
 }
 
+/// Appends records with these numbers to the log of the run.
 async fn append_sample_records(run: &dyn StoredRun, end: LogEnd, numbers: std::ops::Range<u64>) {
     let mut log = run.open_log(end, Durability::Commit).await.expect("the log opens");
     for seq in numbers {
@@ -77,6 +79,7 @@ async fn append_sample_records(run: &dyn StoredRun, end: LogEnd, numbers: std::o
     log.sync(SyncPoint::Turn).await.expect("the log syncs");
 }
 
+/// Reads all records, checks their content, and returns their numbers.
 async fn read_record_numbers(run: &dyn StoredRun) -> Vec<u64> {
     let journal = run.read_journal().await.expect("the log can be read");
     for read in &journal.records {
@@ -85,11 +88,13 @@ async fn read_record_numbers(run: &dyn StoredRun) -> Vec<u64> {
     journal.records.iter().map(|record| record.seq).collect()
 }
 
+/// Returns the ids of all runs.
 async fn list_run_ids(store: &dyn RunStore) -> Vec<String> {
     let runs = store.list_runs().await.expect("runs are listed");
     runs.iter().map(|run| run.id().to_string()).collect()
 }
 
+/// Returns the error. Panics if the result is a success.
 fn expect_error<T>(result: Result<T, StoreError>) -> StoreError {
     match result {
         Ok(_) => panic!("an error was expected"),
@@ -97,6 +102,7 @@ fn expect_error<T>(result: Result<T, StoreError>) -> StoreError {
     }
 }
 
+/// Checks that an empty store lists and finds no runs.
 async fn check_empty_store(store: &dyn RunStore) {
     assert!(list_run_ids(store).await.is_empty());
     assert!(matches!(
@@ -107,6 +113,7 @@ async fn check_empty_store(store: &dyn RunStore) {
     assert!(!store.describe_location().is_empty());
 }
 
+/// Checks that appended records are read again.
 async fn check_appended_records(store: &dyn RunStore) {
     let run = create_run_in(store, "r1").await;
     append_sample_records(&*run, LogEnd::NEW, 0..7).await;
@@ -120,6 +127,7 @@ async fn check_appended_records(store: &dyn RunStore) {
     assert_eq!(run.load_ensemble_text().await.expect("the text is there"), "name: e\n");
 }
 
+/// Checks that a log continues at the given end, and that later records are dropped.
 async fn check_append_position(store: &dyn RunStore) {
     let run = create_run_in(store, "r1").await;
     append_sample_records(&*run, LogEnd::NEW, 0..3).await;
@@ -135,6 +143,7 @@ async fn check_append_position(store: &dyn RunStore) {
     );
 }
 
+/// Checks that runs are found by their ids and by unique beginnings of ids.
 async fn check_lookup_by_id(store: &dyn RunStore) {
     for id in ["b1", "a2", "a1"] {
         append_sample_records(&*create_run_in(store, id).await, LogEnd::NEW, 0..1).await;
@@ -166,6 +175,7 @@ async fn check_lookup_by_id(store: &dyn RunStore) {
     assert!(matches!(again, StoreError::Exists(id) if id.as_str() == "a1"));
 }
 
+/// Checks that no path is accepted as an id or as a nested name.
 async fn check_paths_are_no_ids(store: &dyn RunStore) {
     let run = create_run_in(store, "r1").await;
     append_sample_records(&*run, LogEnd::NEW, 0..1).await;
@@ -200,6 +210,7 @@ async fn check_paths_are_no_ids(store: &dyn RunStore) {
     assert!(matches!(missing, StoreError::Unknown { .. }), "{missing}");
 }
 
+/// Checks that runs are listed in the order of the times in their ids.
 async fn check_order_by_time(store: &dyn RunStore) {
     let oldest_first = [
         "zb2c-20260101-000000000",
@@ -226,6 +237,7 @@ async fn check_order_by_time(store: &dyn RunStore) {
     assert!(matches!(ambiguous, StoreError::Ambiguous { candidates, .. } if candidates.len() == 4));
 }
 
+/// Checks that only one lease of a run exists at a time.
 async fn check_exclusive_lease(store: &dyn RunStore) {
     let run = create_run_in(store, "r1").await;
     append_sample_records(&*run, LogEnd::NEW, 0..1).await;
@@ -238,6 +250,7 @@ async fn check_exclusive_lease(store: &dyn RunStore) {
     drop(other_run.acquire_lease().await.expect("nobody drives it any more"));
 }
 
+/// Checks that a follower returns each record once.
 async fn check_follower(store: &dyn RunStore) {
     let run = create_run_in(store, "r1").await;
     append_sample_records(&*run, LogEnd::NEW, 0..2).await;
@@ -253,6 +266,7 @@ async fn check_follower(store: &dyn RunStore) {
     }
 }
 
+/// Checks that nested runs belong to their outer run.
 async fn check_nested_runs(store: &dyn RunStore) {
     let outer = create_run_in(store, "r1").await;
     append_sample_records(&*outer, LogEnd::NEW, 0..1).await;
@@ -293,6 +307,7 @@ async fn check_nested_runs(store: &dyn RunStore) {
     assert_eq!(list_run_ids(store).await, ["r1"], "only outermost runs are listed");
 }
 
+/// Checks that a removed run and its nested runs do not exist any more.
 async fn check_removal(store: &dyn RunStore) {
     for id in ["r1", "r2"] {
         append_sample_records(&*create_run_in(store, id).await, LogEnd::NEW, 0..1).await;

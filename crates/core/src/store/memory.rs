@@ -11,7 +11,7 @@ use crate::conversation::Record;
 use crate::log::{LogFuture, RunLog, SyncPoint};
 use crate::runner::BoxFuture;
 
-/// A store in memory. Clones share the runs.
+/// Store of runs in memory. Clones share the runs.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore(Arc<Mutex<BTreeMap<RunId, Arc<SharedMemoryRun>>>>);
 
@@ -23,6 +23,7 @@ struct SharedMemoryRun {
     is_leased: AtomicBool,
 }
 
+/// Handle of a run in memory.
 #[derive(Debug)]
 struct MemoryRun {
     id: RunId,
@@ -30,26 +31,34 @@ struct MemoryRun {
     store: MemoryStore,
 }
 
+/// Lease of a run in memory.
 struct MemoryLease(Arc<SharedMemoryRun>);
 
+/// Log of a run in memory.
 struct MemoryLog(Arc<SharedMemoryRun>);
 
+/// Reader of a log in memory, also for followers.
 struct MemoryReader {
     place: String,
     run: Arc<SharedMemoryRun>,
     next: usize,
 }
 
+/// Locks the mutex, also after a panic of another holder.
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryStore {
-    /// Returns an empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// Adds a run without records.
+    ///
+    /// # Errors
+    /// The id is invalid, or a run with this id exists. A nested run without records is replaced.
     fn insert_run(&self, id: RunId, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
         id.check_validity()?;
         let mut runs = lock_mutex(&self.0);
@@ -66,6 +75,7 @@ impl MemoryStore {
         Ok(self.open_handle(id, shared))
     }
 
+    /// Creates a handle for the run.
     fn open_handle(&self, id: RunId, shared: Arc<SharedMemoryRun>) -> Arc<dyn StoredRun> {
         Arc::new(MemoryRun {
             id,
@@ -76,10 +86,12 @@ impl MemoryStore {
 }
 
 impl SharedMemoryRun {
+    /// Returns whether the run has no records.
     fn has_no_records(&self) -> bool {
         lock_mutex(&self.records).is_empty()
     }
 
+    /// Returns whether the run is nested and has no records.
     fn is_nested_and_empty(&self, id: &RunId) -> bool {
         id.nested_names().next().is_some() && self.has_no_records()
     }
@@ -187,6 +199,7 @@ impl StoredRun for MemoryRun {
 }
 
 impl MemoryRun {
+    /// Creates a reader that starts at the first record.
     fn new_reader(&self) -> MemoryReader {
         MemoryReader {
             place: format!("run {}", self.id),
@@ -216,6 +229,7 @@ impl RunLog for MemoryLog {
 }
 
 impl MemoryReader {
+    /// Returns the next record, if there is one, and advances.
     fn next_available_record(&mut self) -> Option<Record> {
         let record = lock_mutex(&self.run.records).get(self.next).cloned()?;
         self.next += 1;

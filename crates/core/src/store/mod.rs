@@ -24,7 +24,7 @@ pub use id::{InvalidRunId, RunId, is_valid_run_name};
 pub use memory::MemoryStore;
 pub use nested_name::NestedRunName;
 
-/// The data that a power failure may destroy. The end of the process alone destroys nothing.
+/// Guarantee of a log about data that a power failure can destroy. The end of the process alone destroys nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// The data that the operating system has not written yet.
@@ -36,12 +36,12 @@ pub enum Durability {
     Commit,
 }
 
-/// Runs that are kept in one place.
+/// Store of runs in one place.
 pub trait RunStore: Send + Sync {
-    /// Returns the place, in a form for messages: a folder, a database, "memory".
+    /// Returns the location of the runs for messages: a folder, a database, `memory`.
     fn describe_location(&self) -> String;
 
-    /// Creates a run with this id and the text of its ensemble. The run has an empty log.
+    /// Creates a run with this id, the text of its ensemble, and an empty log.
     ///
     /// # Errors
     /// [`StoreError::Exists`], or [`StoreError::InvalidId`] for an id that was created from another text.
@@ -51,15 +51,18 @@ pub trait RunStore: Send + Sync {
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
-    /// Returns all runs with at least one record, in the order of their [ids](RunId), without runs inside other runs.
+    /// Returns all outermost runs with at least one record, sorted by their [ids](RunId).
     fn list_runs(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>>;
 
-    /// Returns the run with this id, or the only run that this text [names](RunId::matches_prefix).
+    /// Returns the run with this id, or the only run whose id starts with this text.
+    ///
+    /// # Errors
+    /// No run or several runs match.
     fn find_run_by_prefix<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move { resolve_run_prefix(given, self.list_runs().await?, self.describe_location()) })
     }
 
-    /// Returns the run with this id, also one inside other runs, or the only run whose id begins so. An id is never a path.
+    /// Returns the run with this id, also a nested run. An outermost run is also found by a unique beginning of the id.
     fn find_run_by_id<'a>(&'a self, id: &'a RunId) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
             id.check_validity()?;
@@ -69,7 +72,7 @@ pub trait RunStore: Send + Sync {
         })
     }
 
-    /// Returns the run with the last id: the latest.
+    /// Returns the run with the last id, which is the latest run.
     fn find_latest_run(&self) -> BoxFuture<'_, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
             let last = self.list_runs().await?.pop();
@@ -80,60 +83,59 @@ pub trait RunStore: Send + Sync {
     }
 }
 
-/// A run in a store.
+/// Run in a store.
 pub trait StoredRun: Send + Sync {
     /// Returns the id of the run.
     fn id(&self) -> &RunId;
 
-    /// Returns the folder in which the run is kept, if it is kept in files.
+    /// Returns the folder of the run, if the store uses files.
     fn run_folder(&self) -> Option<&Path> {
         None
     }
 
-    /// Takes the right to execute the run, until the lease is dropped or the process ends.
+    /// Acquires the right to execute the run, until the lease is dropped or the process ends.
     ///
     /// # Errors
     /// [`StoreError::Leased`]: another process executes the run.
     fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn RunLease>, StoreError>>;
 
-    /// Returns the process id of the holder of the lease; `None` if there is no holder or the store does not know it.
+    /// Returns the process id of the holder of the lease. Returns `None` without a holder, or if the store does not record the process.
     fn lease_holder_pid(&self) -> Option<u32> {
         None
     }
 
-    /// Opens the log for appending at `end`; anything after that (an incomplete record) is dropped. The caller must
-    /// hold the lease of the run, or of the run that contains it.
+    /// Opens the log for appending at `end`. Removes later data, such as an incomplete record. The caller must hold the lease.
     fn open_log(&self, end: LogEnd, durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>>;
 
-    /// Reads the log from its first record.
+    /// Opens the log for reading from its first record.
     fn open_reader(&self) -> BoxFuture<'_, Result<Box<dyn RunRecordReader>, LogReadError>>;
 
-    /// Reads the log while another process may append to it.
+    /// Opens the log for reading while another process appends to it.
     fn open_follower(&self) -> Box<dyn RunLogFollower>;
 
-    /// Returns the text of the ensemble, as it was when the run was created.
+    /// Loads the text of the ensemble at the creation of the run.
     fn load_ensemble_text(&self) -> BoxFuture<'_, Result<String, StoreError>>;
 
-    /// Creates a run inside this run. If a run with this name exists, it must not contain records.
+    /// Creates a nested run. A run with this name may exist if it has no records.
     ///
     /// # Errors
-    /// [`StoreError::InvalidId`]: a run cannot have this name, see [`is_run_name`].
+    /// [`StoreError::InvalidId`]: a run cannot have this name.
     fn create_nested_run<'a>(
         &'a self,
         name: &'a str,
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
-    /// Returns the run with this name inside this run, if it was created.
+    /// Returns the nested run with this name. Returns `None` if it was not created.
     fn find_nested_run<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
 
-    /// Returns the names of the runs inside this one, in order.
+    /// Returns the names of the directly nested runs, sorted.
     fn list_nested_run_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 
-    /// Deletes the run and all runs inside it. The caller must hold the lease.
+    /// Deletes the run and all nested runs. The caller must hold the lease.
     fn remove_run(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Reads all records.
+    /// Reads all records into memory.
     fn read_journal(&self) -> BoxFuture<'_, Result<JournalContents, LogReadError>> {
         Box::pin(async move {
             let mut reader = self.open_reader().await?;
@@ -150,7 +152,7 @@ pub trait StoredRun: Send + Sync {
     }
 }
 
-/// The right to execute a run. Dropping it gives the right back.
+/// Right to execute a run. Dropping the lease releases the right.
 pub trait RunLease: Send + Sync {}
 
 /// The position in a log at which the next record is appended.
@@ -165,21 +167,21 @@ impl LogEnd {
     pub const NEW: Self = Self { position: 0 };
 }
 
-/// Reads the records of a log in order, each once.
+/// Reader of the records of a log, in order and each once.
 pub trait RunRecordReader: Send {
-    /// Returns the next record; `None` at the end. After an error there are no more records.
+    /// Returns the next record. Returns `None` at the end and after an error.
     fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, LogReadError>>;
 
-    /// Returns the end of the records that were read.
+    /// Returns the position in the log after the records that were read.
     fn position_after_read_records(&self) -> LogEnd;
 
     /// Returns whether an incomplete last record was dropped.
     fn has_dropped_incomplete_record(&self) -> bool;
 }
 
-/// Reads a log while another process may append to it.
+/// Reader of a log to which another process can append.
 pub trait RunLogFollower: Send + Sync {
-    /// Returns the records that were completed since the last call.
+    /// Reads the records that were completed since the last call, without waiting.
     fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, LogReadError>>;
 }
 
@@ -245,15 +247,16 @@ pub enum StoreError {
     },
 }
 
+/// Joins the ids with commas.
 fn join_run_ids(ids: &[RunId]) -> String {
     let ids: Vec<&str> = ids.iter().map(RunId::as_str).collect();
     ids.join(", ")
 }
 
-/// Returns the run with this id inside the outermost run around it, which may be this one.
+/// Returns the run with this id inside the outermost run, which can be the outermost run itself.
 ///
 /// # Errors
-/// There is no such run inside.
+/// The run does not exist.
 pub async fn find_nested_run_in(
     outermost: Arc<dyn StoredRun>,
     id: &RunId,
@@ -270,10 +273,10 @@ pub async fn find_nested_run_in(
     Ok(run)
 }
 
-/// Returns the run with this id, or the only run that this text [names](RunId::matches_prefix).
+/// Returns the run with this id, or the only run whose id starts with this text.
 ///
 /// # Errors
-/// There is no such run, or there are several.
+/// No run or several runs match.
 pub fn resolve_run_prefix(
     given: &str,
     all: Vec<Arc<dyn StoredRun>>,

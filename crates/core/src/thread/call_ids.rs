@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use super::{Thread, ToolCall};
 
-/// The maximum length of an id before the number that makes it unique; OpenAI accepts 40 characters.
+/// Largest length of an id before the suffix that makes it unique. OpenAI accepts 40 characters.
 const MAX_ID_STEM: usize = 34;
 
-/// Changes the ids that earlier calls of the threads or of the same reply already have.
+/// Changes the ids of calls whose id is used by an earlier call of the threads or of the same reply.
 pub fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
     if calls.is_empty() {
         return;
@@ -23,7 +23,7 @@ pub fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
     }
 }
 
-/// Returns the id, or the id with a number if it is used.
+/// Returns the id, or the id with a number if the id is used.
 pub(crate) fn find_unused_id(id: &str, used_ids: &HashSet<String>) -> String {
     if !used_ids.contains(id) {
         return id.to_owned();

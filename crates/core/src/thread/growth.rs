@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Message, MessageRole, Thread, ToolCall};
 
-/// The error of an addition that does not fit a thread.
+/// Error about an addition that does not fit the thread, with the unchanged thread.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{kind}")]
 pub struct ThreadAppendError {
@@ -16,7 +16,7 @@ pub struct ThreadAppendError {
     pub thread: Thread,
 }
 
-/// The cause of a [`ThreadGrowthError`].
+/// Kind of an error about an addition to a thread.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadAppendErrorKind {
@@ -93,6 +93,7 @@ impl Thread {
         Ok(self.start_iteration(Vec::new(), at))
     }
 
+    /// Returns the first error of these tool results. Returns `None` if all results can be added.
     fn find_tool_result_error(&self, results: &[ToolCall]) -> Option<ThreadAppendErrorKind> {
         let Some(current) = self.iterations.last() else {
             return Some(ThreadAppendErrorKind::NoIteration);
@@ -120,6 +121,7 @@ impl Thread {
         Some(ThreadAppendErrorKind::MissingResult(missing.id.clone()))
     }
 
+    /// Creates the error, which contains the thread.
     fn into_append_error(self, kind: ThreadAppendErrorKind) -> ThreadAppendError {
         ThreadAppendError { kind, thread: self }
     }

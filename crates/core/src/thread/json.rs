@@ -9,7 +9,7 @@ use super::{Thread, ThreadIteration, ThreadStatus};
 /// The version that is written. Readers do not accept other versions.
 const THREAD_FORMAT_VERSION: u64 = 1;
 
-/// The reason why a text is not a saved thread.
+/// Reason why a text is not a saved thread.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedThreadError {
     /// The text is not JSON.
@@ -35,7 +35,7 @@ pub enum SavedThreadError {
     CallsWithoutReply(usize),
 }
 
-/// The document of a saved thread. A reader uses only the version and the iterations: the other keys follow from them.
+/// Document of a saved thread. Loading uses only the version and the iterations, from which the other keys follow.
 #[derive(Serialize)]
 struct SavedThreadDocument<'a> {
     version: u64,
@@ -53,7 +53,7 @@ struct SavedThreadDocument<'a> {
 
 impl Thread {
     /// Returns the thread as one line of JSON: `{"version": 1, "status": "complete", "instructions": "…", "options": {…},
-    /// "created_at": "…", "updated_at": "…", "iterations": [...]}`. Keys without a value are left out.
+    /// "created_at": "…", "updated_at": "…", "iterations": [...]}`. Omits keys without a value.
     pub fn to_json(&self) -> String {
         let saved = SavedThreadDocument {
             version: THREAD_FORMAT_VERSION,
@@ -67,10 +67,10 @@ impl Thread {
         serde_json::to_string(&saved).expect("keys are strings, and writing to a string cannot fail")
     }
 
-    /// Reads the output of [`Thread::to_json`]. Iterations are numbered again, in their order.
+    /// Parses the JSON of a saved thread. Numbers the iterations again, in their order.
     ///
     /// # Errors
-    /// [`ThreadError`] describes the error in the text, and its place.
+    /// The text is not a saved thread. The error has the position.
     pub fn from_json(text: &str) -> Result<Self, SavedThreadError> {
         let value: Value = serde_json::from_str(text).map_err(SavedThreadError::Json)?;
         let shape = |what: &str| SavedThreadError::Shape(what.to_owned());
@@ -96,6 +96,10 @@ impl Thread {
     }
 }
 
+/// Parses the iteration with this number.
+///
+/// # Errors
+/// The iteration is invalid, or has tool calls without a reply.
 fn parse_saved_iteration(number: usize, value: Value) -> Result<ThreadIteration, SavedThreadError> {
     let iteration =
         ThreadIteration::deserialize(value).map_err(|error| SavedThreadError::Iteration { number, error })?;

@@ -4,8 +4,7 @@ use std::fmt;
 
 use super::{MessageRole, Thread, ThreadIteration, ThreadStatus, make_call_ids_unique};
 
-/// The order in which a merge adds the rounds of both threads. A round begins with a message of the user and ends before the
-/// next one.
+/// Order in which a merge adds the rounds of two threads. A round starts with a user message and ends before the next user message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MergeOrder {
     /// All rounds of the left thread, then all rounds of the right thread.
@@ -15,7 +14,7 @@ pub enum MergeOrder {
     SideBySide,
 }
 
-/// A thread of a merge.
+/// Side of a merge: the first or the second thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergeSide {
     /// The first thread.
@@ -24,7 +23,7 @@ pub enum MergeSide {
     Right,
 }
 
-/// The reason why two threads cannot be merged.
+/// Reason why two threads cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadMergeError {
@@ -126,6 +125,9 @@ impl MergeOrder {
 }
 
 /// Returns the rounds that the thread adds to the base.
+///
+/// # Errors
+/// The thread does not continue the base, or ends within a round.
 fn list_added_rounds(
     base: &Thread,
     thread: &Thread,
@@ -160,13 +162,12 @@ fn list_added_rounds(
     Ok(rounds)
 }
 
-/// Returns whether two iterations have the same messages and calls. The time at which an iteration was completed can differ:
-/// the next message completes it.
+/// Returns whether two iterations have equal messages, calls and start times. The completion time can differ.
 fn has_same_content(one: &ThreadIteration, other: &ThreadIteration) -> bool {
     (&one.messages, &one.tool_calls, one.started_at) == (&other.messages, &other.tool_calls, other.started_at)
 }
 
-/// Returns the state of the round within which the thread ends, in words; `None` if it ends after a round.
+/// Describes the open round at the end of the thread. Returns `None` if the thread ends after a round.
 fn describe_open_round(thread: &Thread) -> Option<&'static str> {
     match thread.status() {
         ThreadStatus::Empty | ThreadStatus::Complete | ThreadStatus::Failed => None,

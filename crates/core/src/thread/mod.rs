@@ -56,7 +56,7 @@ pub enum MessageRole {
     Assistant,
 }
 
-/// The reason why a reply, or a dialogue with a model, stopped.
+/// Reason why a reply, or a dialogue with a model, stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -73,7 +73,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Returns the reason that a failure of this kind states: a limit of the loop, a refusal or a cancellation.
+    /// Returns the stop reason of a failure of this kind: a limit, a refusal or a cancellation. Returns `None` for other kinds.
     pub fn from_failure_kind(kind: FailureKind) -> Option<Self> {
         match kind {
             FailureKind::MaxIterations => Some(Self::MaxTurnRequests),
@@ -104,7 +104,7 @@ pub struct Message {
     pub reasoning: Option<Reasoning>,
 }
 
-/// A request with its reply, and the tools that the reply called.
+/// Request to a model with its reply, and the tool calls of the reply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ThreadIteration {
     /// From 1.
@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for Thread {
 }
 
 impl Message {
-    /// Returns the message as JSON, with the names, types and digests of its files in place of their bytes.
+    /// Returns the message as JSON. Files have names, types and digests instead of bytes.
     pub fn to_json_without_bytes(&self) -> Value {
         let mut message = serde_json::json!(Self {
             attachments: Vec::new(),
@@ -157,7 +157,7 @@ impl Message {
         message
     }
 
-    /// Replaces the results of its tool calls by their summaries, as a model receives them.
+    /// Replaces the results of the tool calls by their summaries, as a model receives them.
     pub fn use_result_summaries(&mut self) {
         for call in &mut self.tool_calls {
             if let Some(summary) = call.summary.take() {
@@ -179,12 +179,12 @@ impl Message {
 }
 
 impl Thread {
-    /// Returns a thread of these iterations, which are numbered here.
+    /// Creates a thread from these iterations, which are numbered from 1.
     pub fn from_iterations(iterations: Vec<ThreadIteration>) -> Self {
         Self::default().append_iterations(iterations)
     }
 
-    /// Starts the first iteration with the system prompt, if there is one, and the input of the user.
+    /// Creates a thread whose first iteration has the system prompt, if there is one, and the input of the user.
     pub fn new(input: impl Into<String>, system_prompt: Option<String>, at: DateTime<Utc>) -> Self {
         let system = system_prompt.map(|prompt| Message::new(MessageRole::System, prompt));
         let messages = system
@@ -194,8 +194,7 @@ impl Thread {
         Self::default().start_iteration(messages, at)
     }
 
-    /// Returns a thread that continues with these iterations. Tool calls without a reply get an empty one, because a
-    /// provider accepts a call only as a part of a reply.
+    /// Appends these iterations with new numbers. Adds an empty reply to tool calls without a reply, because providers require one.
     #[must_use]
     pub fn append_iterations(mut self, iterations: Vec<ThreadIteration>) -> Self {
         for mut iteration in iterations {
@@ -208,7 +207,7 @@ impl Thread {
         self
     }
 
-    /// Starts an iteration with these messages for the model, and completes the previous iteration.
+    /// Completes the current iteration, and starts an iteration with these messages for the model.
     #[must_use]
     pub fn start_iteration(mut self, messages: Vec<Message>, at: DateTime<Utc>) -> Self {
         self = self.complete_current_iteration(at);
@@ -221,7 +220,7 @@ impl Thread {
         self
     }
 
-    /// Adds what the model thought to its latest reply.
+    /// Sets the reasoning of the latest reply in the current iteration.
     #[must_use]
     pub fn set_reply_reasoning(mut self, reasoning: Option<Reasoning>) -> Self {
         let current = self.iterations.last_mut().map(|current| &mut current.messages);
@@ -232,7 +231,7 @@ impl Thread {
         self
     }
 
-    /// Adds data to the current iteration.
+    /// Sets metadata of the current iteration.
     #[must_use]
     pub fn set_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
         if let Some(current) = self.iterations.last_mut() {
@@ -241,7 +240,7 @@ impl Thread {
         self
     }
 
-    /// Removes data from the current iteration.
+    /// Removes metadata from the current iteration.
     #[must_use]
     pub fn remove_metadata(mut self, key: &str) -> Self {
         if let Some(current) = self.iterations.last_mut() {
@@ -250,7 +249,7 @@ impl Thread {
         self
     }
 
-    /// Completes the current iteration, if it is in progress. An iteration without messages is dropped.
+    /// Completes the current iteration, if it is in progress. Removes an iteration without messages.
     #[must_use]
     pub fn complete_current_iteration(mut self, at: DateTime<Utc>) -> Self {
         match self.iterations.last_mut() {
@@ -263,18 +262,17 @@ impl Thread {
         self
     }
 
-    /// Returns the number of the current iteration; 0 if there is none.
+    /// Returns the number of the current iteration. Returns 0 for an empty thread.
     pub fn current_iteration(&self) -> u32 {
         self.iterations.last().map_or(0, |current| current.number)
     }
 
-    /// Returns whether there are at least this number of iterations.
+    /// Returns whether the thread has at least this number of iterations.
     pub fn exceeded_max_iterations(&self, max_iterations: u32) -> bool {
         self.current_iteration() >= max_iterations
     }
 
-    /// Returns whether the model has given its final reply. A thread without a reply is not ended, and neither is a
-    /// thread in which a tool was called and the model has not replied to the result.
+    /// Returns whether the thread ends with the final reply of the model: a reply without tool calls.
     pub fn has_final_reply(&self) -> bool {
         let Some(last) = self.iterations.last() else {
             return false;
@@ -310,14 +308,14 @@ impl Thread {
         self.iterations.get(at)
     }
 
-    /// Returns the messages of the iteration with this number; none if there is no such iteration.
+    /// Returns the messages of the iteration with this number. Returns no messages for an unknown number.
     pub fn get_iteration_messages(&self, number: u32) -> Vec<Message> {
         self.get_iteration(number)
             .map(ThreadIteration::to_messages)
             .unwrap_or_default()
     }
 
-    /// Returns the tool calls of the current iteration, those that have ended included.
+    /// Returns the tool calls of the current iteration, also calls that have ended.
     pub fn extract_tool_calls(&self) -> &[ToolCall] {
         self.iterations.last().map_or(&[], |current| &current.tool_calls)
     }
@@ -332,7 +330,7 @@ impl Thread {
         self.iterations.iter().flat_map(ThreadIteration::to_messages).collect()
     }
 
-    /// Returns the messages of all iterations but this number of the oldest ones.
+    /// Returns the messages without those of the oldest `skipped_iterations` iterations.
     pub fn to_messages_without_oldest(&self, skipped_iterations: usize) -> Vec<Message> {
         let iterations = self.iterations.iter().skip(skipped_iterations);
         iterations.flat_map(ThreadIteration::to_messages).collect()
@@ -343,20 +341,21 @@ impl Thread {
         self.iterations.iter().map(|iteration| iteration.messages.len()).sum()
     }
 
-    /// Returns the first message of the user.
+    /// Returns the text of the first user message.
     pub fn initial_query(&self) -> Option<&str> {
         let messages = self.iterations.iter().flat_map(|iteration| &iteration.messages);
         let mut users = messages.filter(|message| message.role == MessageRole::User);
         users.next().map(|message| message.content.as_str())
     }
 
+    /// Returns the number of the next iteration.
     fn next_iteration_number(&self) -> u32 {
         u32::try_from(self.iterations.len()).map_or(u32::MAX, |count| count + 1)
     }
 }
 
 impl ThreadIteration {
-    /// Returns an iteration of which only this is known.
+    /// Creates an iteration that contains only this stop reason.
     pub fn only_stop_reason(reason: StopReason) -> Self {
         let mut iteration = Self::default();
         iteration.set_stop_reason(reason);
@@ -382,7 +381,7 @@ impl ThreadIteration {
             .any(|message| message.role == MessageRole::Assistant)
     }
 
-    /// Returns the text of the model beside its tool calls; `None` if it calls no tool, or says nothing.
+    /// Returns the text of a reply that also calls tools. Returns `None` without tool calls or without text.
     pub fn text_beside_tool_calls(&self) -> Option<&str> {
         let mut replies = self.messages.iter().rev();
         let reply = replies.find(|message| message.role == MessageRole::Assistant)?;
@@ -390,7 +389,7 @@ impl ThreadIteration {
         (!self.tool_calls.is_empty() && !text.trim().is_empty()).then_some(text)
     }
 
-    /// Returns the iteration as JSON, with the names, types and digests of files in place of their bytes.
+    /// Returns the iteration as JSON. Files have names, types and digests instead of bytes.
     pub fn to_json_without_bytes(&self) -> Value {
         let mut iteration = serde_json::json!(Self {
             messages: Vec::new(),
@@ -402,7 +401,7 @@ impl ThreadIteration {
         iteration
     }
 
-    /// Returns all files in it.
+    /// Returns all files of the iteration: of its messages and of its tool calls.
     pub fn list_attachments(&self) -> impl Iterator<Item = &Attachment> {
         let called = self.tool_calls.iter();
         let of_messages = self.messages.iter().flat_map(|message| {
@@ -412,7 +411,7 @@ impl ThreadIteration {
         of_messages.chain(called.flat_map(|call| &call.attachments))
     }
 
-    /// Returns the messages of the iteration; the tool calls are part of the reply that makes them.
+    /// Returns the messages of the iteration. The reply contains its tool calls.
     pub fn to_messages(&self) -> Vec<Message> {
         let mut messages = self.messages.clone();
         if let Some(reply) = messages

@@ -29,7 +29,7 @@ pub enum ThreadStatus {
 }
 
 impl Thread {
-    /// Returns the status.
+    /// Returns the status, computed from the last iteration.
     pub fn status(&self) -> ThreadStatus {
         let Some(last) = self.iterations.last() else {
             return ThreadStatus::Empty;
@@ -46,7 +46,7 @@ impl Thread {
         }
     }
 
-    /// Returns the instructions of the latest request that states them: its system message.
+    /// Returns the latest instructions: the metadata, or the first system message.
     pub fn instructions(&self) -> Option<&str> {
         let stated = self.find_latest_metadata(SYSTEM_PROMPT_KEY).and_then(Value::as_str);
         stated.or_else(|| {
@@ -56,7 +56,7 @@ impl Thread {
         })
     }
 
-    /// Returns the options of the latest request that states them.
+    /// Returns the latest options of requests in the metadata.
     pub fn options(&self) -> Option<&Value> {
         self.find_latest_metadata(REQUEST_OPTIONS_KEY)
     }
@@ -72,6 +72,7 @@ impl Thread {
         times.find_map(|iteration| iteration.completed_at.or(iteration.started_at))
     }
 
+    /// Returns the latest value of the metadata key in all iterations.
     fn find_latest_metadata(&self, key: &str) -> Option<&Value> {
         self.iterations
             .iter()

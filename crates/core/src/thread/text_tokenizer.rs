@@ -24,8 +24,7 @@ impl<F: Fn(&str) -> u64 + Send + Sync> TextTokenizer for F {
 }
 
 impl Thread {
-    /// Returns the number of tokens of all messages, tool calls and results. Files are not counted, and neither is what a
-    /// provider adds to each message.
+    /// Counts the tokens of all messages, tool calls and results. Omits files, and tokens that a provider adds to each message.
     pub fn count_tokens(&self, tokenizer: &dyn TextTokenizer) -> u64 {
         self.to_messages()
             .iter()
@@ -35,7 +34,7 @@ impl Thread {
 }
 
 impl Message {
-    /// Returns the number of tokens of the text, of the tool calls and of their results.
+    /// Counts the tokens of the text, the tool calls and their results.
     pub fn count_tokens(&self, tokenizer: &dyn TextTokenizer) -> u64 {
         let calls = self.tool_calls.iter().map(|call| {
             let result = call.end.as_ref().map(|_| call.text_for_model());

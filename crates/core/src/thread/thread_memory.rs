@@ -4,21 +4,20 @@ use serde_json::Value;
 
 use super::{MessageRole, Thread, ThreadIteration, ToolCallEnd};
 
-/// The metadata key of an iteration whose reply was sent back to the model: the errors of the reply.
+/// Metadata key for the errors of a reply that was sent back to the model.
 pub const REJECTED_KEY: &str = "rejected";
 
-/// The metadata key of an iteration whose user message is not the one that is remembered: the message to be remembered.
+/// Metadata key for the user message that is remembered instead of the message that was sent.
 pub const TASK_KEY: &str = "task";
 
-/// The metadata key of an iteration whose request did not contain all messages of earlier executions: the ranges of those
-/// that were left out, as pairs of the first and the place after the last.
+/// Metadata key for the messages of earlier executions that a request left out, as pairs of the first index and the index after the last.
 pub const LEFT_OUT_KEY: &str = "left_out";
 
-/// The error of a call that was under way when its execution was cut short.
+/// Error of a tool call that was running when its execution was interrupted.
 pub const INTERRUPTED_CALL_ERROR: &str = "the call was interrupted: it is not known whether it has taken effect";
 
-/// Returns the iterations that stay in the thread of the agent: the task, the tool calls with their results, and the
-/// final reply. Replies that were sent back, and the corrections that were asked for, are left out.
+/// Returns the iterations that an agent remembers: the task, the tool calls with results, and the final reply.
+/// Omits rejected replies and their corrections.
 pub fn select_remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
     let mut kept_iterations: Vec<ThreadIteration> = Vec::with_capacity(iterations.len());
     // The messages before a first reply that was sent back: they stand before the reply that follows.
@@ -53,8 +52,7 @@ pub fn select_remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<Thr
     kept_iterations
 }
 
-/// Returns the iterations of a failed exchange that stay in the thread of the agent: all of them. A reply that was sent
-/// back stays, because the agent has nothing else to continue from.
+/// Returns all iterations of a failed exchange, with the task as the remembered message. Keeps rejected replies.
 pub fn select_iterations_after_failure(mut iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
     for iteration in &mut iterations {
         if let Some(Value::String(task)) = iteration.metadata.shift_remove(TASK_KEY)
@@ -67,7 +65,7 @@ pub fn select_iterations_after_failure(mut iterations: Vec<ThreadIteration>) -> 
 }
 
 impl Thread {
-    /// Returns the thread with this error for every call that has not ended.
+    /// Sets this error as the end of every tool call that has not ended.
     #[must_use]
     pub fn fail_open_calls(mut self, fate: &str) -> Self {
         let calls = self

@@ -50,7 +50,7 @@ pub struct ResultSummary {
     pub error: Option<String>,
 }
 
-/// What the model is told of a call without an end.
+/// Error that the model receives for a call without an end.
 pub const INTERRUPTED_TOOL_ERROR: &str = "the tool was interrupted";
 
 /// The result of a tool call.
@@ -63,7 +63,7 @@ pub enum ToolCallEnd {
 }
 
 impl ToolCall {
-    /// Returns a call that has not ended.
+    /// Creates a call that has not ended.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
         Self {
             id: id.into(),
@@ -78,7 +78,7 @@ impl ToolCall {
         }
     }
 
-    /// Returns the same call with this result, after this number of seconds.
+    /// Returns the call with this end and duration in seconds.
     #[must_use]
     pub fn with_end(self, end: ToolCallEnd, duration: f64) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl ToolCall {
         }
     }
 
-    /// Returns the call as JSON, with the names, types and digests of its files in place of their bytes.
+    /// Returns the call as JSON. Files have names, types and digests instead of bytes.
     pub fn to_json_without_bytes(&self) -> Value {
         let mut call = json!(Self {
             attachments: Vec::new(),
@@ -100,7 +100,7 @@ impl ToolCall {
         call
     }
 
-    /// Returns the text that is sent to the model as the result.
+    /// Returns the text that the model receives as the result: the summary, the result, or an error.
     pub fn text_for_model(&self) -> String {
         if let Some(summary) = &self.summary {
             return summary.text.clone();

@@ -18,7 +18,7 @@ use std::ops::{Add, Range};
 use self::ends::OrderedBlocks;
 use super::{Message, MessageRole};
 
-/// The size of messages, or its limit. Each tool result is a message, as it is for providers.
+/// Size of messages, or a limit of the size. Each tool result counts as a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadSize {
     /// The number of tokens.
@@ -27,7 +27,7 @@ pub struct ThreadSize {
     pub messages: u64,
 }
 
-/// The limits of what is sent; `None`: no limit.
+/// Limits of the messages in a request. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WindowLimits {
     /// The highest number of tokens.
@@ -36,7 +36,7 @@ pub struct WindowLimits {
     pub max_messages: Option<u64>,
 }
 
-/// The messages that are kept longest.
+/// Rule about the turns that are kept longest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnRetention {
     /// The latest turns: the oldest turns are left out first.
@@ -65,7 +65,7 @@ pub struct TrimRules {
     pub in_place: ThreadSize,
 }
 
-/// A thread that may have to be cut.
+/// Messages of a thread with their sizes, before the selection of the messages to send.
 #[derive(Debug, Clone, Copy)]
 pub struct TrimInput<'a> {
     /// The size of the instructions in tokens, if there are any.
@@ -78,7 +78,7 @@ pub struct TrimInput<'a> {
     pub task: usize,
 }
 
-/// The result of cutting a thread.
+/// Selection of the messages that are sent, with their size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrimResult {
     /// Whether the instructions are sent.
@@ -109,7 +109,7 @@ impl std::iter::Sum for ThreadSize {
 }
 
 impl ThreadSize {
-    /// Returns the size of a message of this number of tokens, with the results of its tool calls.
+    /// Returns the size of a message with this number of tokens. Each result of its tool calls counts as a message.
     pub fn from_message(message: &Message, tokens: u64) -> Self {
         Self {
             tokens,
@@ -125,7 +125,7 @@ impl WindowLimits {
             && self.max_messages.is_none_or(|most| size.messages <= most)
     }
 
-    /// Half of the limits, rounded up.
+    /// Returns half of the limits, rounded up.
     #[must_use]
     pub fn halve(self) -> Self {
         Self {
@@ -142,13 +142,13 @@ impl TrimInput<'_> {
         indexes.into_iter().map(size).sum()
     }
 
-    /// Returns the size of the instructions, if there are any.
+    /// Returns the size of the instructions. Returns 0 without instructions.
     pub fn system_prompt_size(&self) -> ThreadSize {
         let size = self.system.map(|tokens| ThreadSize { tokens, messages: 1 });
         size.unwrap_or_default()
     }
 
-    /// For each message, whether it is always sent: the task, the last user message and the last message.
+    /// Returns for each message whether it is always sent: the task, the last user message and the last message.
     fn list_pinned_flags(&self) -> Vec<bool> {
         let mut pinned = vec![false; self.messages.len()];
         let last_user = self
@@ -164,8 +164,7 @@ impl TrimInput<'_> {
         pinned
     }
 
-    /// For each message, whether it may be left out: whole turns before the latest `min_recent_turns`, and tool calls
-    /// with their results in the others.
+    /// Returns for each message whether it can be left out: turns before the latest `min_recent_turns`, and tool calls in the other turns.
     pub fn list_droppable_flags(&self, min_recent_turns: usize) -> Vec<bool> {
         let turns = split_turns(self.messages);
         let recent = turns.len().saturating_sub(min_recent_turns);
@@ -175,8 +174,8 @@ impl TrimInput<'_> {
         (0..self.messages.len()).map(may_go).collect()
     }
 
-    /// Returns the older half of what may be left out, in tokens, for a request that the model has refused as too long.
-    /// Turns stay whole, except that tool calls with their results are left out of the latest `min_recent_turns` turns.
+    /// Returns the older half, in tokens, of the messages that can be left out. For a request that the model refused as too long.
+    /// Turns stay whole, except for tool calls in the latest `min_recent_turns` turns.
     pub fn list_older_half_of_droppable(&self, min_recent_turns: usize) -> Vec<usize> {
         let droppable = self.list_droppable_flags(min_recent_turns);
         let turns = split_turns(self.messages);
@@ -202,12 +201,12 @@ impl TrimInput<'_> {
     }
 }
 
-/// Does the message call tools?
+/// Returns whether the message is a reply with tool calls.
 fn calls_tools(message: &Message) -> bool {
     message.role == MessageRole::Assistant && !message.tool_calls.is_empty()
 }
 
-/// Returns the turns of a thread. Replies before the first user message form a turn of their own.
+/// Returns the index ranges of the turns. Replies before the first user message form a separate turn.
 pub fn split_turns(messages: &[Message]) -> Vec<Range<usize>> {
     let begins = |at: &usize| *at == 0 || messages[*at].role == MessageRole::User;
     let starts: Vec<usize> = (0..messages.len()).filter(begins).collect();
@@ -220,12 +219,12 @@ pub fn split_turns(messages: &[Message]) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Returns the message that stands for a summary of the messages that are not sent.
+/// Returns the message text with a summary of the messages that are not sent.
 pub fn render_summary_message(summary: &str) -> String {
     format!("The first part of our conversation is not shown any more. In short, it was this:\n\n{summary}")
 }
 
-/// Cuts a thread: first whole turns, then tool calls with their results.
+/// Selects the messages to send. Leaves out whole turns first, then tool calls with their results.
 pub fn select_messages_to_send(rules: &TrimRules, whole: &TrimInput<'_>) -> TrimResult {
     let pinned = whole.list_pinned_flags();
     let mut selection = select_turns(rules, whole, &pinned);
@@ -241,7 +240,7 @@ pub fn select_messages_to_send(rules: &TrimRules, whole: &TrimInput<'_>) -> Trim
     }
 }
 
-/// Selects the turns that fit, or those that are always sent.
+/// Selects the turns that fit, or only the messages that are always sent.
 fn select_turns(rules: &TrimRules, whole: &TrimInput<'_>, pinned: &[bool]) -> MessageSelection {
     let turns = split_turns(whole.messages);
     let system = Some(whole.system_prompt_size()).filter(|_| whole.system.is_some());
@@ -276,17 +275,19 @@ fn select_turns(rules: &TrimRules, whole: &TrimInput<'_>, pinned: &[bool]) -> Me
     }
 }
 
-/// The messages that are sent.
+/// Messages that are kept, and whether the instructions are kept.
 struct MessageSelection {
     system: bool,
     kept: Vec<bool>,
 }
 
 impl MessageSelection {
+    /// Returns the indexes of the messages that are left out.
     fn dropped_indexes(&self) -> Vec<usize> {
         (0..self.kept.len()).filter(|at| !self.kept[*at]).collect()
     }
 
+    /// Returns the size of the kept messages, the kept instructions, and the text that replaces left-out messages.
     fn sent_size(&self, rules: &TrimRules, whole: &TrimInput<'_>) -> ThreadSize {
         let is_cut = self.kept.contains(&false) || (whole.system.is_some() && !self.system);
         let in_place = Some(rules.in_place).filter(|_| is_cut).unwrap_or_default();
@@ -296,7 +297,7 @@ impl MessageSelection {
         system + in_place + whole.sum_sizes((0..self.kept.len()).filter(|at| self.kept[*at]))
     }
 
-    /// Leaves out replies that call tools, with the results, as many as necessary.
+    /// Leaves out as many replies with tool calls and results as necessary.
     fn drop_tool_calls(&mut self, rules: &TrimRules, whole: &TrimInput<'_>, pinned: &[bool]) {
         let may_go = |at: &usize| self.kept[*at] && !pinned[*at] && calls_tools(&whole.messages[*at]);
         let pairs: Vec<usize> = (0..pinned.len()).filter(may_go).collect();

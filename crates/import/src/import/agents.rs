@@ -13,7 +13,7 @@ use ensemble_language::names::is_script_member_name;
 use ensemble_language::source::Span;
 use ensemble_language::vocabulary::{AgentType, TYPE_CHOOSING_KEYS};
 
-/// The keys that define what an agent of llm-orc runs; the first one that is present is used.
+/// Kind of an llm-orc agent, by the first present key that defines what the agent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImportedAgentKind {
     Script,
@@ -25,7 +25,7 @@ pub(super) enum ImportedAgentKind {
     None,
 }
 
-/// The keys of llm-orc that say what an agent runs, in the order in which they count.
+/// Keys of llm-orc that define what an agent runs, in order of precedence.
 const KIND_KEYS: [&str; 7] = [
     "script",
     "loop",
@@ -36,10 +36,11 @@ const KIND_KEYS: [&str; 7] = [
     "input",
 ];
 
-/// The script of llm-orc that asks a person.
+/// Script of llm-orc that asks a person.
 const USER_INPUT_SCRIPT: &str = "get_user_input.py";
 
 impl ImportedAgentKind {
+    /// Returns the kind of the agent, by the first kind key with a value.
     pub(super) fn detect_agent_kind(agent: &YamlNode) -> Self {
         let chosen_key = KIND_KEYS.into_iter().find(|key| {
             let value = agent.get(key);
@@ -48,7 +49,7 @@ impl ImportedAgentKind {
         chosen_key.and_then(Self::from_kind_key).unwrap_or(Self::None)
     }
 
-    /// Returns the kind of the agents that have this key: the kind of the language, or one that only llm-orc has.
+    /// Returns the kind of agents with this key. Returns `None` for other keys.
     fn from_kind_key(key: &str) -> Option<Self> {
         if !KIND_KEYS.contains(&key) {
             return None;
@@ -70,7 +71,7 @@ impl ImportedAgentKind {
 const MODEL_SETTING_KEYS: [&str; 5] = ["temperature", "max_tokens", "top_p", "seed", "options"];
 
 impl<'a> ImportTask<'a> {
-    /// Converts all agents, and adds one for the coordinator.
+    /// Converts all agents, and adds an agent for the coordinator.
     pub(super) fn convert_agents(&mut self, list: &'a YamlNode) -> Vec<(DraftValue, Option<Span>)> {
         let items = list.items().unwrap_or_default();
         let mut agents: Vec<(DraftValue, Option<Span>)> = Vec::new();
@@ -82,6 +83,7 @@ impl<'a> ImportTask<'a> {
         agents
     }
 
+    /// Converts the agent at this index.
     fn convert_agent(&mut self, index: usize, item: &'a YamlNode) -> DraftMap {
         let mut map = DraftMap::default();
         let (old, new) = self.names.old_and_new_name(index);
@@ -129,6 +131,7 @@ impl<'a> ImportTask<'a> {
         work.map
     }
 
+    /// Converts one key of an agent.
     fn convert_agent_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &'a YamlEntry) {
         let from = entry.key_span;
         match &*entry.key {
@@ -209,7 +212,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// The key that defines what the agent runs, or another key that could.
+    /// Converts the key that defines what the agent runs. Reports another kind key as not converted.
     fn convert_kind_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &'a YamlEntry) {
         let from = entry.key_span;
         let entry_kind = ImportedAgentKind::from_kind_key(&entry.key);
@@ -255,6 +258,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
+    /// Converts a script. Converts the input script of llm-orc to an input agent. Reports a missing script file.
     fn convert_script_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &'a YamlEntry) {
         let from = Some(entry.key_span);
         let script = scalar_or_empty_text(&entry.value);
@@ -286,6 +290,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
+    /// Converts `model` or `model_profile`, and registers the profile that the agent uses.
     fn convert_model_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &'a YamlEntry) {
         let own_prompt =
             has_nonblank_text(agent.node.get("system_prompt")) || has_nonblank_text(agent.node.get("role"));
@@ -306,7 +311,7 @@ impl<'a> ImportTask<'a> {
         agent.map.put_plain_value(key, value, Some(entry.key_span));
     }
 
-    /// `loop`: the body depends on its own output until the condition is true.
+    /// Converts a loop to an agent that depends on its own output until the condition is true.
     fn convert_loop_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &'a YamlEntry) {
         let from = Some(entry.key_span);
         let Some(rounds) = ConvertibleLoop::parse(&entry.value) else {
@@ -340,7 +345,7 @@ impl<'a> ImportTask<'a> {
             .put_plain_value("conversation", json!({"max_turns": rounds.max_turns}), None);
     }
 
-    /// A model of one dependency reads one key of its output: this can be written in a prompt.
+    /// Converts `input_key` of a model agent with one dependency to a prompt that reads the key. Returns `false` if this is impossible.
     fn try_convert_input_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &YamlEntry) -> bool {
         let names = self.list_dependency_names(agent.node);
         let key = scalar_or_empty_text(&entry.value);
@@ -361,7 +366,7 @@ impl<'a> ImportTask<'a> {
         true
     }
 
-    /// `when` is converted to a condition, or is dropped.
+    /// Converts `when` to a condition of a dependency. Reports a condition that cannot be converted.
     fn convert_when_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &YamlEntry) {
         if value_of(&entry.value) == Value::Null {
             return;
@@ -380,14 +385,14 @@ impl<'a> ImportTask<'a> {
         agent.map.put_comment(unconverted_line);
     }
 
-    /// The agent gets a model that reports that it was not converted.
+    /// Adds the placeholder profile, whose model reports that the agent was not converted.
     fn put_placeholder_profile(&mut self, map: &mut DraftMap, from: Option<Span>) {
         self.profiles.mark_placeholder_needed();
         map.put_plain_value("model_profile", profiles::PLACEHOLDER_PROFILE, from);
     }
 }
 
-/// An agent while it is written.
+/// Agent during its conversion.
 pub(super) struct AgentDraftState<'a> {
     node: &'a YamlNode,
     name: String,
@@ -398,7 +403,7 @@ pub(super) struct AgentDraftState<'a> {
     map: DraftMap,
 }
 
-/// A `loop` that can be converted.
+/// Loop of llm-orc that can be converted.
 pub(super) struct ConvertibleLoop {
     body: String,
     /// The condition on the output of the body that ends the loop.
@@ -407,6 +412,7 @@ pub(super) struct ConvertibleLoop {
 }
 
 impl ConvertibleLoop {
+    /// Parses a loop. Returns `None` if the loop cannot be converted.
     pub(super) fn parse(node: &YamlNode) -> Option<Self> {
         let spec: JsonMap<String, Value> = match value_of(node) {
             Value::Object(map) => map,

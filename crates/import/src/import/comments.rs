@@ -5,7 +5,7 @@ use ensemble_language::loader::document::YamlDocument;
 use ensemble_language::source::Span;
 use ensemble_language::yaml::edit::needs_yaml_escape;
 
-/// The comments that are not written yet.
+/// Comments of the old file and remarks of the import that are not written yet.
 pub(super) struct UnwrittenComments {
     list: Vec<PositionedComment>,
     next: usize,
@@ -13,6 +13,7 @@ pub(super) struct UnwrittenComments {
     skipped: Vec<Span>,
 }
 
+/// Comment with its position in the old file.
 struct PositionedComment {
     at: usize,
     text: String,
@@ -21,7 +22,7 @@ struct PositionedComment {
 }
 
 impl UnwrittenComments {
-    /// Returns the comments of the file, and remarks about its places.
+    /// Collects the comments of the file and the remarks, in the order of their positions. Omits modelines for editors.
     pub(super) fn from_document_and_remarks(document: &YamlDocument, remarks: &[ImportRemark]) -> Self {
         let text = document.source().text();
         let mut list = Vec::new();
@@ -56,12 +57,12 @@ impl UnwrittenComments {
         }
     }
 
-    /// Drops the comments of a range of the text.
+    /// Omits the comments of the old file in this range. Remarks stay.
     pub(super) fn skip_comments_in_span(&mut self, span: Span) {
         self.skipped.push(span);
     }
 
-    /// Returns the comments before a place that were not copied yet.
+    /// Returns the comments before this position that were not returned yet.
     pub(super) fn take_comments_before(&mut self, place: usize) -> Vec<String> {
         let mut comments = Vec::new();
         while let Some(comment) = self.list.get(self.next).filter(|comment| comment.at < place) {

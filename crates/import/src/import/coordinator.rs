@@ -8,10 +8,11 @@ use super::{ImportTask, find_key_span, has_nonblank_text, key_advice, list_map_e
 use ensemble_language::loader::document::YamlNode;
 use ensemble_language::source::Span;
 
+/// Keys of a coordinator in ensembles of llm-orc.
 const COORDINATOR_KEYS: [&str; 2] = ["coordinator", "synthesis"];
 
 impl<'a> ImportTask<'a> {
-    /// Returns whether it defines a model.
+    /// Returns whether the node is the first coordinator with a model.
     pub(super) fn is_first_coordinator(&self, node: &YamlNode) -> bool {
         let first = COORDINATOR_KEYS
             .iter()
@@ -19,13 +20,14 @@ impl<'a> ImportTask<'a> {
         first.is_some_and(|first| std::ptr::eq(first, node))
     }
 
+    /// Returns whether the node names a model or a model profile.
     fn defines_model(node: &YamlNode) -> bool {
         ["model_profile", "model"]
             .iter()
             .any(|key| has_nonblank_text(node.get(key)))
     }
 
-    /// Returns the coordinator as an agent.
+    /// Converts the coordinator to an agent that depends on the agents `all`. Returns `None` without a coordinator.
     pub(super) fn convert_coordinator(&mut self, all: Vec<String>) -> Option<(DraftValue, Option<Span>)> {
         let root: &'a YamlNode = self.document.root();
         let node = COORDINATOR_KEYS

@@ -14,7 +14,7 @@ use ensemble_language::loader::document::{YamlContent, YamlDocument, YamlNode};
 use ensemble_language::plan::graph_walks::find_reachable;
 use ensemble_language::source::Span;
 
-/// An edge of the new file.
+/// Dependency in the new file, with its position in the old file.
 struct ImportedDependency {
     /// The index of the other agent in the list.
     other: usize,
@@ -25,7 +25,7 @@ struct ImportedDependency {
 }
 
 impl<'a> ImportTask<'a> {
-    /// Returns the line with the dependencies of an agent, if it has any.
+    /// Returns the line with the dependencies of the agent. Returns `None` without dependencies.
     pub(super) fn convert_agent_dependencies(&mut self, index: usize, agent: &'a YamlNode) -> Option<DraftMapLine> {
         let mut edges = self.collect_listed_dependencies(agent);
         if let Some((other, condition)) = convert_guard_condition(&self.names, agent) {
@@ -86,7 +86,7 @@ impl<'a> ImportTask<'a> {
         ))
     }
 
-    /// Returns the entries of `depends_on` and `dependencies`; unknown names are reported.
+    /// Returns the entries of `depends_on` and `dependencies`, each once. Reports unknown names.
     fn collect_listed_dependencies(&mut self, agent: &'a YamlNode) -> Vec<ImportedDependency> {
         let mut edges: Vec<ImportedDependency> = Vec::new();
         for item in list_dependency_items(agent) {
@@ -119,7 +119,7 @@ impl<'a> ImportTask<'a> {
         edges
     }
 
-    /// Returns the new names of the agents that an agent depends on.
+    /// Returns the new names of the agents in `depends_on`.
     pub(super) fn list_dependency_names(&self, agent: &YamlNode) -> Vec<String> {
         let list = agent.get("depends_on").and_then(YamlNode::items).unwrap_or_default();
         let names = list
@@ -128,12 +128,12 @@ impl<'a> ImportTask<'a> {
         names.map(str::to_owned).collect()
     }
 
-    /// Returns whether `when` was converted to a condition.
+    /// Returns whether `when` can be converted to a condition.
     pub(super) fn can_convert_guard(&self, agent: &YamlNode) -> bool {
         convert_guard_condition(&self.names, agent).is_some()
     }
 
-    /// An agent that depends on a loop waits for its last round.
+    /// Adds conditions to dependencies on loops, so that an agent waits for the last round of the loop.
     fn add_loop_conditions(&self, agent: &YamlNode, edges: &mut [ImportedDependency]) {
         let items = self
             .document
@@ -159,7 +159,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// llm-orc does not allow cycles. Here a back edge is a feedback dependency.
+    /// Marks dependencies that close a cycle as feedback, and reports them. llm-orc does not allow cycles.
     fn mark_back_edges_as_feedback(&mut self, index: usize, edges: &mut [ImportedDependency]) {
         let own_name = self.names.old_and_new_name(index).1.to_owned();
         for edge in edges.iter_mut() {
@@ -180,7 +180,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// llm-orc runs an agent if one of its dependencies was not skipped. Here a dependency that never ran blocks the
+    /// Reports dependencies that can be skipped. llm-orc runs the agent if one dependency was not skipped. Here a skipped one blocks the
     /// agent.
     fn report_skippable_dependencies(&mut self, agent: &'a YamlNode, edges: &[ImportedDependency]) {
         let skipped: Vec<&ImportedDependency> = edges.iter().filter(|edge| self.graph.skipped[edge.other]).collect();
@@ -195,7 +195,7 @@ impl<'a> ImportTask<'a> {
     }
 }
 
-/// The dependencies in the old file, as indexes in the list.
+/// Dependencies in the old file, as indexes in the list of agents.
 pub(super) struct OldDependencyGraph {
     /// Without the edges that were already made feedback.
     listens: Vec<Vec<usize>>,
@@ -204,6 +204,7 @@ pub(super) struct OldDependencyGraph {
 }
 
 impl OldDependencyGraph {
+    /// Builds the graph, and computes which agents can be skipped.
     pub(super) fn build_from_document(document: &YamlDocument, names: &AgentNameMapping) -> Self {
         let agents = document
             .root()
@@ -238,17 +239,16 @@ impl OldDependencyGraph {
         }
     }
 
-    /// Returns whether the agent at `from` depends on the agent at `index`, over agents that are not further down the
-    /// list.
+    /// Returns whether the agent at `from` depends on the agent at `index` over agents that are earlier in the list.
     ///
-    /// So a cycle is broken once: at its last agent in the list.
+    /// A cycle is thus broken once, at its last agent in the list.
     fn closes_cycle(&self, from: usize, index: usize) -> bool {
         let next = |at: usize| self.listens[at].iter().copied().filter(move |_| at < index);
         find_reachable(self.listens.len(), [from], next).contains(index)
     }
 }
 
-/// Returns the items of both lists; a single name is a list of one item.
+/// Returns the items of both lists. A single name counts as a list of one item.
 fn list_dependency_items(agent: &YamlNode) -> Vec<&YamlNode> {
     let mut items: Vec<&YamlNode> = Vec::new();
     for key in ["depends_on", "dependencies"] {
@@ -262,7 +262,7 @@ fn list_dependency_items(agent: &YamlNode) -> Vec<&YamlNode> {
     items
 }
 
-/// Returns the agent that an item names, and the other keys of the item.
+/// Returns the name of the agent in an item, and the other keys of the item.
 fn parse_dependency_item(item: &YamlNode) -> (String, serde_json::Map<String, Value>) {
     let mut more = serde_json::Map::new();
     let mut name = scalar_or_empty_text(item);
@@ -278,7 +278,7 @@ fn parse_dependency_item(item: &YamlNode) -> (String, serde_json::Map<String, Va
     (name, more)
 }
 
-/// Returns the agent that `when` reads, and the condition on its output.
+/// Returns the index of the agent that `when` reads, and the condition on its output.
 fn convert_guard_condition(names: &AgentNameMapping, agent: &YamlNode) -> Option<(usize, String)> {
     let predicate = GuardPredicate::parse(&scalar_or_empty_text(agent.get("when")?))?;
     Some((

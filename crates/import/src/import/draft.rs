@@ -6,13 +6,13 @@ use ensemble_language::loader::document::YamlEntry;
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::needs_yaml_escape;
 
-/// A map of the new file.
+/// Map of the new file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DraftMap {
     pub(super) lines: Vec<DraftMapLine>,
 }
 
-/// An entry of a map.
+/// Line of a map in the new file: an entry, a comment, or the place of an old key.
 #[derive(Debug, Clone)]
 pub(super) enum DraftMapLine {
     /// A key and its value; `from` is the old key.
@@ -27,7 +27,7 @@ pub(super) enum DraftMapLine {
     WrittenElsewhere(Span),
 }
 
-/// A value of the new file.
+/// Value of the new file, with positions in the old file.
 #[derive(Debug, Clone)]
 pub(super) enum DraftValue {
     Plain(Value),
@@ -36,7 +36,7 @@ pub(super) enum DraftValue {
     List(Vec<(DraftValue, Option<Span>)>),
 }
 
-/// A comment in place of a part.
+/// Comment that replaces a key that was not converted.
 #[derive(Debug, Clone)]
 pub(super) struct UnconvertedKeyComment {
     /// The old key.
@@ -48,7 +48,7 @@ pub(super) struct UnconvertedKeyComment {
 }
 
 impl UnconvertedKeyComment {
-    /// Returns a key that is not converted: the reason, the replacement, and the text of the key.
+    /// Creates the comment with the reason, the replacement and the text of the key.
     pub(super) fn for_entry(source: &SourceText, entry: &YamlEntry, why: &str, instead: &str) -> Self {
         let covers = Span::new(entry.key_span.start, entry.value.span.end.max(entry.key_span.end));
         // An alias is at another place than its value.
@@ -71,7 +71,7 @@ impl UnconvertedKeyComment {
     }
 }
 
-/// A note, as a comment near a place of the old file.
+/// Comment of the import near a position of the old file.
 #[derive(Debug, Clone)]
 pub(super) struct ImportRemark {
     /// The byte in the old file; beyond its end for places in other files.
@@ -92,7 +92,7 @@ impl ImportRemark {
     }
 }
 
-/// Removes characters that would end the comment, or that YAML does not allow.
+/// Replaces characters that would end the comment, or that YAML does not allow, by spaces.
 fn to_comment_line(text: &str) -> String {
     text.chars()
         .map(|c| if needs_yaml_escape(c) { ' ' } else { c })
@@ -100,22 +100,23 @@ fn to_comment_line(text: &str) -> String {
 }
 
 impl DraftMap {
-    /// Adds a plain value.
+    /// Adds an entry with a JSON value. `from` is the position of the old key.
     pub(super) fn put_plain_value(&mut self, key: &str, value: impl Into<Value>, from: Option<Span>) {
         self.lines
             .push(DraftMapLine::new_entry(key, DraftValue::Plain(value.into()), from));
     }
 
-    /// Adds any value.
+    /// Adds an entry with a draft value.
     pub(super) fn put_draft_value(&mut self, key: &str, value: DraftValue, from: Span) {
         self.lines.push(DraftMapLine::new_entry(key, value, Some(from)));
     }
 
+    /// Adds a comment that replaces a key.
     pub(super) fn put_comment(&mut self, lost: UnconvertedKeyComment) {
         self.lines.push(DraftMapLine::Unconverted(lost));
     }
 
-    /// Returns the value under a key.
+    /// Returns the value of the key, for changes.
     pub(super) fn get_value_mut(&mut self, name: &str) -> Option<&mut DraftValue> {
         self.lines.iter_mut().find_map(|line| match line {
             DraftMapLine::Entry { key, value, .. } if key == name => Some(value),
@@ -123,7 +124,7 @@ impl DraftMap {
         })
     }
 
-    /// Returns the place of a key.
+    /// Returns the index of the line with this key.
     pub(super) fn find_line_index(&self, name: &str) -> Option<usize> {
         self.lines
             .iter()
@@ -132,6 +133,7 @@ impl DraftMap {
 }
 
 impl DraftMapLine {
+    /// Creates an entry.
     pub(super) fn new_entry(key: &str, value: DraftValue, from: Option<Span>) -> Self {
         Self::Entry {
             key: key.to_owned(),

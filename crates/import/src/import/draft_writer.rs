@@ -13,7 +13,7 @@ const MAX_LINE_BYTES: usize = 90;
 /// The longest key that YAML allows without a `?` mark, with a margin.
 const MAX_KEY_BYTES: usize = 500;
 
-/// Writes the new file; `schema` is the schema for editors, named in the first line.
+/// Renders the new file with the comments of the old file. `schema` is named in the first line, for editors.
 pub(super) fn render_draft_as_yaml(
     map: &DraftMap,
     document: &YamlDocument,
@@ -34,6 +34,7 @@ pub(super) fn render_draft_as_yaml(
     writer.out
 }
 
+/// Writer of the YAML text.
 struct DraftWriter<'a> {
     out: String,
     text: &'a str,
@@ -43,7 +44,7 @@ struct DraftWriter<'a> {
 }
 
 impl DraftWriter<'_> {
-    /// `inline`: the first key is written on the current line, after a dash.
+    /// Writes the lines of a map. If `inline`, the first key is written on the current line, after a dash.
     fn write_map_lines(&mut self, map: &DraftMap, indent: usize, inline: bool) {
         let mut inline = inline;
         for line in &map.lines {
@@ -71,6 +72,7 @@ impl DraftWriter<'_> {
         }
     }
 
+    /// Writes a key and its value.
     fn write_key_and_value(&mut self, key: &str, value: &DraftValue, indent: usize) {
         let key = spell_string(key, SpellingContext::Block);
         if key.len() > MAX_KEY_BYTES {
@@ -83,7 +85,7 @@ impl DraftWriter<'_> {
         self.write_value_after_key(value, indent);
     }
 
-    /// A value behind its key.
+    /// Writes a value after its key, on the same line or below.
     fn write_value_after_key(&mut self, shape: &DraftValue, indent: usize) {
         match shape {
             DraftValue::Plain(value) => match expand_multiline_value(value) {
@@ -108,6 +110,7 @@ impl DraftWriter<'_> {
         }
     }
 
+    /// Writes an item of a list, with the comments before the item.
     fn write_list_item(&mut self, item: &DraftValue, from: Option<Span>, indent: usize, at: usize) {
         let agents = indent == 2 && at > 0 && matches!(item, DraftValue::Map(_));
         if agents {
@@ -150,7 +153,7 @@ impl DraftWriter<'_> {
         }
     }
 
-    /// A value on its line, or a string below it.
+    /// Writes a value on the current line, or a long string as a block below.
     fn write_single_value(&mut self, value: &Value, indent: usize) {
         match value {
             Value::String(text) if should_be_block(text) => {
@@ -183,6 +186,7 @@ impl DraftWriter<'_> {
         }
     }
 
+    /// Writes the comment that replaces a key, after the comments above the key.
     fn write_comment_of_key(&mut self, lost: &UnconvertedKeyComment, indent: usize) {
         let above = self.comments.take_comments_before(lost.from.start);
         self.write_comment_lines(&above, indent);
@@ -194,7 +198,7 @@ impl DraftWriter<'_> {
         }
     }
 
-    /// The comments above a key and behind it.
+    /// Writes the comments above the key and on its line.
     fn write_comments_near(&mut self, from: Span, indent: usize) {
         let remaining_text = &self.text[from.start..];
         let line_end = from.start + remaining_text.find('\n').unwrap_or(remaining_text.len());
@@ -202,6 +206,7 @@ impl DraftWriter<'_> {
         self.write_comment_lines(&comments, indent);
     }
 
+    /// Writes comments, each on a line.
     fn write_comment_lines(&mut self, comments: &[String], indent: usize) {
         for comment in comments {
             self.write_indent(indent);
@@ -210,16 +215,18 @@ impl DraftWriter<'_> {
         }
     }
 
+    /// Writes spaces.
     fn write_indent(&mut self, indent: usize) {
         self.out.extend(std::iter::repeat_n(' ', indent));
     }
 }
 
+/// Returns whether the map has an entry, and not only comments.
 fn has_entry_lines(map: &DraftMap) -> bool {
     map.lines.iter().any(|line| matches!(line, DraftMapLine::Entry { .. }))
 }
 
-/// Returns a value that needs several lines.
+/// Returns a value that needs several lines as a map or a list. Returns `None` for a value that fits one line.
 fn expand_multiline_value(value: &Value) -> Option<DraftValue> {
     match value {
         Value::Object(map) if !map.is_empty() => Some(DraftValue::Map(DraftMap {
@@ -238,12 +245,12 @@ fn expand_multiline_value(value: &Value) -> Option<DraftValue> {
     }
 }
 
-/// Returns a value on one line.
+/// Renders a value on one line.
 fn render_on_one_line(value: &Value) -> String {
     spell_on_one_line(value, SpellingContext::Block)
 }
 
-/// Returns whether it is one long line that is more readable on several lines.
+/// Returns whether the string is a long line that is more readable on several lines.
 fn should_be_folded(text: &str) -> bool {
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.len() > MAX_LINE_BYTES
@@ -253,7 +260,7 @@ fn should_be_folded(text: &str) -> bool {
         && !body.contains("  ")
 }
 
-/// Returns whether the string is more readable below its key, and can be written there unchanged.
+/// Returns whether the string is more readable as a block below its key, and can be written there unchanged.
 fn should_be_block(text: &str) -> bool {
     let odd = |c: char| needs_yaml_escape(c) && !matches!(c, '\n' | '\t');
     let body = text.strip_suffix('\n').unwrap_or(text);

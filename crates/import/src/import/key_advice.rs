@@ -1,5 +1,6 @@
 //! Keys of llm-orc that this language does not have: why they are not converted, and what to write instead.
 
+/// Key, the reason why the key is not converted, and the replacement.
 type KeyAdvice = (&'static str, &'static str, &'static str);
 
 /// Keys of an ensemble.
@@ -101,7 +102,7 @@ const SERVER_KEYS: [&str; 8] = [
     "relative_path",
 ];
 
-/// For a key of an ensemble: the reason, and the replacement.
+/// Returns the reason why a key of an ensemble is not converted, and the replacement.
 pub(super) fn find_ensemble_key_advice(key: &str) -> (&'static str, &'static str) {
     if SERVER_KEYS.contains(&key) {
         return ("only the server of llm-orc uses it", "leave it out");
@@ -109,11 +110,12 @@ pub(super) fn find_ensemble_key_advice(key: &str) -> (&'static str, &'static str
     find_key_advice(ENSEMBLE_KEY_ADVICE, key)
 }
 
-/// For a key of an agent: the reason, and the replacement.
+/// Returns the reason why a key of an agent is not converted, and the replacement.
 pub(super) fn find_agent_key_advice(key: &str) -> (&'static str, &'static str) {
     find_key_advice(AGENT_KEY_ADVICE, key)
 }
 
+/// Returns the advice for the key in this list, or a general advice.
 fn find_key_advice(advice: &[KeyAdvice], key: &str) -> (&'static str, &'static str) {
     let entry = advice.iter().find(|(word, ..)| *word == key);
     entry.map_or(

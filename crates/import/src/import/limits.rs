@@ -8,17 +8,18 @@ use super::draft::{DraftMap, DraftMapLine, DraftValue, UnconvertedKeyComment};
 use ensemble_language::loader::document::YamlNode;
 use ensemble_language::source::Span;
 
-/// The default of `timeout_seconds` of a run.
+/// Default of `timeout_seconds` of a run.
 const DEFAULT_RUN_SECONDS: f64 = 300.0;
-/// The default of `max_total_turns`.
+/// Default of `max_total_turns`.
 const DEFAULT_RUN_TURNS: u64 = 20;
-/// How long an agent of llm-orc may take if it has no time limit of its own.
+/// Time in seconds that an agent of llm-orc can take without its own time limit.
 const DEFAULT_AGENT_SECONDS: f64 = 60.0;
-/// The largest limit that is written.
+/// Largest time limit that the import writes, in seconds.
 const MAX_SECONDS: f64 = 1e9;
+/// Largest number of turns that the import writes.
 const MAX_TURNS: u64 = 1_000_000;
 
-/// The requirements of one path through the agents.
+/// Seconds and turns that a path through the agents needs.
 #[derive(Debug, Clone, Copy, Default)]
 struct PathRequirements {
     seconds: f64,
@@ -26,6 +27,7 @@ struct PathRequirements {
 }
 
 impl PathRequirements {
+    /// Adds the requirements of another part of the path, up to the maximum.
     fn sum_requirements(self, other: Self) -> Self {
         Self {
             seconds: (self.seconds + other.seconds).min(MAX_SECONDS),
@@ -33,6 +35,7 @@ impl PathRequirements {
         }
     }
 
+    /// Returns the larger number of seconds and the larger number of turns.
     fn max_requirements(self, other: Self) -> Self {
         Self {
             seconds: self.seconds.max(other.seconds),
@@ -41,7 +44,7 @@ impl PathRequirements {
     }
 }
 
-/// Raises the limits of the run if the longest path through the agents needs more than the defaults.
+/// Adds higher limits of the run to the draft, if the longest path through the agents needs more than the defaults.
 pub(super) fn raise_run_limits_if_needed(map: &mut DraftMap, old: &YamlNode) {
     let Some(DraftValue::List(agents)) = map.get_value_mut("agents") else {
         return;
@@ -77,7 +80,7 @@ pub(super) fn raise_run_limits_if_needed(map: &mut DraftMap, old: &YamlNode) {
     }
 }
 
-/// Returns a comment that is not about an old key.
+/// Creates a comment at this position that does not concern an old key.
 pub(super) fn build_comment_line(text: &str, at: usize) -> UnconvertedKeyComment {
     let at = Span::new(at, at);
     UnconvertedKeyComment {
@@ -87,14 +90,14 @@ pub(super) fn build_comment_line(text: &str, at: usize) -> UnconvertedKeyComment
     }
 }
 
-/// Returns a number of seconds without a fraction.
+/// Converts seconds to an integer if possible.
 fn whole_seconds_to_json(seconds: f64) -> Value {
     format!("{seconds:.0}")
         .parse::<u64>()
         .map_or(json!(seconds), |seconds| json!(seconds))
 }
 
-/// Returns the longest path; feedback dependencies are no part of a path.
+/// Returns the requirements of the longest path. Ignores feedback dependencies.
 fn compute_longest_path_requirements(agents: &[(DraftValue, Option<Span>)]) -> PathRequirements {
     let agents: Vec<Value> = agents.iter().map(|(shape, _)| draft_value_to_json(shape)).collect();
     let positions: HashMap<&str, usize> = agents
@@ -133,6 +136,7 @@ fn compute_longest_path_requirements(agents: &[(DraftValue, Option<Span>)]) -> P
         .fold(PathRequirements::default(), PathRequirements::max_requirements)
 }
 
+/// Returns the seconds and turns that the agent needs at most.
 fn agent_requirements(agent: &Value) -> PathRequirements {
     let turns = agent["conversation"]["max_turns"].as_u64().unwrap_or(1).min(MAX_TURNS);
     let attempts = agent["retry"]["max_attempts"].as_f64().unwrap_or(1.0).max(1.0);
@@ -145,7 +149,7 @@ fn agent_requirements(agent: &Value) -> PathRequirements {
     }
 }
 
-/// Returns the draft as a value.
+/// Converts a draft value to JSON, without comments and positions.
 fn draft_value_to_json(shape: &DraftValue) -> Value {
     match shape {
         DraftValue::Plain(value) => value.clone(),

@@ -42,7 +42,7 @@ use dependencies::OldDependencyGraph;
 use draft::{DraftMap, DraftMapLine, DraftValue, ImportRemark, UnconvertedKeyComment};
 use profiles::ProfileCollector;
 
-/// The files around the file that is imported.
+/// Files around the imported file, and the options of an import.
 pub struct ImportContext<'a> {
     /// The name for an ensemble without a name: that of the file.
     pub stem: &'a str,
@@ -58,7 +58,7 @@ pub struct ImportContext<'a> {
     pub schema: Option<&'a str>,
 }
 
-/// The result of an import.
+/// Result of an import: the new file, and the parts that were not converted.
 #[derive(Debug)]
 pub struct ImportResult {
     /// The new file; it has no errors.
@@ -67,7 +67,7 @@ pub struct ImportResult {
     pub unconverted: Vec<Diagnostic>,
 }
 
-/// The program that a file was written for.
+/// Program for which the imported file was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportOrigin {
     /// Ensembles of llm-orc.
@@ -76,9 +76,10 @@ pub enum ImportOrigin {
     Conductor,
 }
 
-/// Converts an ensemble of llm-orc or a workflow of Conductor; the error means that the text is neither.
+/// Converts an ensemble of llm-orc or a workflow of Conductor. Without an `origin`, the keys of the text decide.
 ///
-/// Without an `origin`, the keys of the text decide.
+/// # Errors
+/// The text is neither an ensemble nor a workflow.
 pub fn import_ensemble(
     source: &SourceText,
     beside: &ImportContext<'_>,
@@ -139,7 +140,7 @@ pub fn import_ensemble(
     Ok(ImportResult { text, unconverted })
 }
 
-/// The conversion of one file.
+/// Conversion of one file, with the findings so far.
 struct ImportTask<'a> {
     document: &'a YamlDocument,
     context: &'a ImportContext<'a>,
@@ -153,7 +154,7 @@ struct ImportTask<'a> {
     read_scripts: HashSet<String>,
 }
 
-/// Returns a finding that does not belong to a rule, so it has no code.
+/// Builds a finding without a code, because the finding does not belong to a rule.
 fn build_import_diagnostic(
     source: &SourceText,
     span: Span,
@@ -174,6 +175,7 @@ fn build_import_diagnostic(
 }
 
 impl<'a> ImportTask<'a> {
+    /// Converts the keys of an llm-orc ensemble to a draft.
     fn convert_llm_orc_ensemble(&mut self) -> DraftMap {
         let mut map = DraftMap::default();
         let root: &'a YamlNode = self.document.root();
@@ -227,6 +229,7 @@ impl<'a> ImportTask<'a> {
         map
     }
 
+    /// Returns a valid name of the ensemble. Reports a changed or missing name.
     fn convert_ensemble_name(&mut self, root: &YamlNode) -> String {
         let original_name = root
             .get("name")
@@ -249,12 +252,13 @@ impl<'a> ImportTask<'a> {
         name
     }
 
-    /// Adds a finding about a place of the file, and a comment in the new file.
+    /// Adds a comment near the position in the new file, and a warning.
     fn add_remark_and_warning(&mut self, span: Span, message: &str, help: &str) {
         self.remarks.push(ImportRemark::new(span.start, message, help));
         self.add_warning(span, message, help);
     }
 
+    /// Adds a warning at the position in the old file.
     fn add_warning(&mut self, span: Span, message: &str, help: &str) {
         let source = self.document.source();
         self.unconverted.push(build_import_diagnostic(
@@ -266,7 +270,7 @@ impl<'a> ImportTask<'a> {
         ));
     }
 
-    /// Adds a finding about a place of a file with profiles.
+    /// Adds a comment and a warning about a position in another file with profiles.
     fn add_remark_for_source(&mut self, source: &SourceText, span: Span, message: &str, help: &str) {
         if source.name() == self.document.source().name() {
             return self.add_remark_and_warning(span, message, help);
@@ -283,7 +287,7 @@ impl<'a> ImportTask<'a> {
         ));
     }
 
-    /// Reports that a key is not converted, and returns the comment that replaces it.
+    /// Adds a warning that the key is not converted. Returns the comment that replaces the key.
     fn report_unconverted_key(&mut self, entry: &YamlEntry, why: &str, instead: &str) -> UnconvertedKeyComment {
         self.add_warning(
             entry.key_span,
@@ -294,7 +298,7 @@ impl<'a> ImportTask<'a> {
     }
 }
 
-/// Returns the keys of a map; none for other values.
+/// Returns the entries of a map. Returns no entries for another value.
 fn list_map_entries(node: &YamlNode) -> &[YamlEntry] {
     match &node.content {
         YamlContent::Mapping(entries) => entries,
@@ -302,6 +306,7 @@ fn list_map_entries(node: &YamlNode) -> &[YamlEntry] {
     }
 }
 
+/// Returns the position of the key in these entries.
 fn find_key_span(entries: &[YamlEntry], key: &str) -> Option<Span> {
     entries
         .iter()
@@ -309,6 +314,7 @@ fn find_key_span(entries: &[YamlEntry], key: &str) -> Option<Span> {
         .map(|entry| entry.key_span)
 }
 
+/// Returns whether the value is a string that is not blank.
 fn has_nonblank_text(node: Option<&YamlNode>) -> bool {
     node.and_then(YamlNode::string_text)
         .is_some_and(|text| !text.trim().is_empty())

@@ -3,7 +3,7 @@
 use ensemble_language::condition::Condition;
 use ensemble_language::names::is_script_member_name;
 
-/// The parts of a predicate of llm-orc.
+/// Predicate of llm-orc: a path in an output, and an optional value for the comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GuardPredicate {
     /// The name before the first dot.
@@ -15,7 +15,7 @@ pub(super) struct GuardPredicate {
 }
 
 impl GuardPredicate {
-    /// Parses a predicate; `None` for another kind of comparison.
+    /// Parses a predicate. Returns `None` for another kind of comparison.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (left, literal) = match text.split_once("==") {
             Some((left, right)) => (left.trim(), Some(convert_compared_literal(right.trim())?)),
@@ -31,7 +31,7 @@ impl GuardPredicate {
         sound.then_some(Self { head, path, literal })
     }
 
-    /// Returns the condition on the output of the agent that is named first.
+    /// Returns the condition on the output of the agent that the first name denotes. Returns `None` without a key.
     pub(super) fn to_condition_without_agent(&self) -> Option<String> {
         if self.path.is_empty() {
             return None;
@@ -39,13 +39,14 @@ impl GuardPredicate {
         self.render_condition_on_path(&self.path)
     }
 
-    /// Returns the condition on an output in which the first word is a key.
+    /// Returns the condition on an output in which the first name is a key.
     pub(super) fn to_condition_with_all_keys(&self) -> Option<String> {
         let mut path = vec![self.head.clone()];
         path.extend(self.path.iter().cloned());
         self.render_condition_on_path(&path)
     }
 
+    /// Renders the condition on this path. Returns `None` if the condition has a syntax error.
     fn render_condition_on_path(&self, path: &[String]) -> Option<String> {
         let mut text = "output".to_owned();
         for (at, part) in path.iter().enumerate() {
@@ -63,6 +64,7 @@ impl GuardPredicate {
     }
 }
 
+/// Converts the compared value to a literal of conditions. Returns `None` for an empty or computed value.
 fn convert_compared_literal(text: &str) -> Option<String> {
     match text {
         "" => None,
@@ -80,6 +82,7 @@ fn convert_compared_literal(text: &str) -> Option<String> {
     }
 }
 
+/// Renders the text as a string literal of conditions.
 fn quote_condition_literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }

@@ -11,7 +11,7 @@ use ensemble_language::source::SourceText;
 /// The profile of agents that were not converted.
 pub(super) const PLACEHOLDER_PROFILE: &str = "not-carried-over";
 
-/// The sources of profiles, and the profiles that are used.
+/// Sources of model profiles, and the profiles that the agents use.
 pub(super) struct ProfileCollector<'a> {
     /// The sources; the file itself is first.
     places: Vec<&'a YamlDocument>,
@@ -21,6 +21,7 @@ pub(super) struct ProfileCollector<'a> {
 }
 
 impl<'a> ProfileCollector<'a> {
+    /// Creates a collector. Profiles of the imported file have precedence over those of the configurations.
     pub(super) fn from_documents(document: &'a YamlDocument, configurations: &'a [YamlDocument]) -> Self {
         Self {
             places: std::iter::once(document).chain(configurations).collect(),
@@ -29,11 +30,12 @@ impl<'a> ProfileCollector<'a> {
         }
     }
 
+    /// Marks the placeholder profile as needed by the new file.
     pub(super) fn mark_placeholder_needed(&mut self) {
         self.placeholder = true;
     }
 
-    /// Returns a profile by its name: from a map, or from a file that contains one profile.
+    /// Returns the profile with this name and its source: from a map, or from a file with a single profile.
     fn find_source_profile(&self, name: &str) -> Option<(&'a SourceText, &'a YamlNode)> {
         self.places.iter().find_map(|place| {
             let root = place.root();
@@ -48,13 +50,13 @@ impl<'a> ProfileCollector<'a> {
     }
 }
 
-/// Returns the profile that always fails, with the reason.
+/// Builds a profile whose model always fails with the reason.
 pub(super) fn build_placeholder_profile() -> Value {
     let error = "this agent was not converted from llm-orc; the comments in the file say what to write instead";
     json!({"provider": "simulated", "replies": [{"error": error}]})
 }
 
-/// Returns the same, so that keys can be added and removed.
+/// Builds the placeholder profile as a draft, for changes.
 pub(super) fn placeholder_draft() -> DraftMap {
     let mut map = DraftMap::default();
     for (key, value) in build_placeholder_profile().as_object().into_iter().flatten() {
@@ -63,12 +65,12 @@ pub(super) fn placeholder_draft() -> DraftMap {
     map
 }
 
-/// Returns the line of an agent that uses it.
+/// Builds the line of an agent that uses the placeholder profile.
 pub(super) fn placeholder_line() -> DraftMapLine {
     DraftMapLine::new_entry("model_profile", DraftValue::Plain(json!(PLACEHOLDER_PROFILE)), None)
 }
 
-/// Adds the placeholder to a draft that does not contain it yet.
+/// Adds the placeholder profile to the draft, unless the draft contains the profile.
 pub(super) fn add_placeholder_profile(draft: &mut DraftMap) {
     if draft.get_value_mut("model_profiles").is_none() {
         draft.lines.push(DraftMapLine::new_entry(
@@ -85,7 +87,7 @@ pub(super) fn add_placeholder_profile(draft: &mut DraftMap) {
 }
 
 impl<'a> ImportTask<'a> {
-    /// Returns all profiles that the new file needs.
+    /// Returns the used profiles and the placeholder if needed. Removes the used profiles.
     pub(super) fn take_used_profiles(&mut self) -> DraftMap {
         let mut all = DraftMap::default();
         for (name, shape) in std::mem::take(&mut self.profiles.used) {
@@ -97,7 +99,8 @@ impl<'a> ImportTask<'a> {
         all
     }
 
-    /// Records that an agent uses a profile: returns the key and the value for the agent.
+    /// Adds the profile to the used profiles, or a derived profile if the agent overrides settings. Reports an unknown profile.
+    /// Returns the key and the value for the agent.
     pub(super) fn register_used_profile(
         &mut self,
         name: &str,
@@ -130,7 +133,7 @@ impl<'a> ImportTask<'a> {
         ("model_profile", derived)
     }
 
-    /// Records that an agent names its model itself.
+    /// Adds a profile for an agent that names its model directly. Returns the key and value for the agent.
     pub(super) fn register_used_model(
         &mut self,
         model: &str,
@@ -167,6 +170,7 @@ impl<'a> ImportTask<'a> {
         ("model_profile", name)
     }
 
+    /// Converts the profile and its fallbacks, and adds them to the used profiles, unless the name is known.
     fn add_used_profile(
         &mut self,
         name: &str,
@@ -214,6 +218,7 @@ impl<'a> ImportTask<'a> {
         self.profiles.used[at].1 = DraftValue::Map(map);
     }
 
+    /// Converts the name of a provider. Reports a changed name. Adds replies for a simulated provider.
     fn convert_provider_name(&mut self, map: &mut DraftMap, provider: &str, source: SourceText, entry: &YamlEntry) {
         let (known, remark) = translate_provider(provider);
         if let Some(remark) = remark {
@@ -226,7 +231,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// Adds a key of a profile; a later key replaces an earlier one.
+    /// Converts a key of a profile. A later key replaces an earlier key.
     fn convert_profile_key(&mut self, map: &mut DraftMap, source: &'a SourceText, entry: &'a YamlEntry) {
         let value = value_of(&entry.value);
         let mut set = |key: &str, value: Value| {
@@ -285,7 +290,7 @@ impl<'a> ImportTask<'a> {
     }
 }
 
-/// Returns the price of a million tokens, without the digits that the multiplication of binary fractions adds.
+/// Returns the price of a million tokens, rounded to remove errors of binary fractions.
 fn price_per_million(price: f64) -> Value {
     let text = format!("{:.9e}", price * 1e6);
     let rounded: f64 = text.parse().unwrap_or(price * 1e6);
@@ -295,11 +300,12 @@ fn price_per_million(price: f64) -> Value {
     json!(rounded)
 }
 
+/// Returns whether the profile uses the simulated provider.
 fn has_simulated_provider(map: &mut DraftMap) -> bool {
     matches!(map.get_value_mut("provider"), Some(DraftValue::Plain(provider)) if *provider == json!("simulated"))
 }
 
-/// Returns the agents that use a model with this name.
+/// Returns the likely provider of the model, by the start of the name.
 fn guess_provider_by_model(model: &str) -> &'static str {
     let makers = [
         ("anthropic", "anthropic"),
@@ -311,7 +317,7 @@ fn guess_provider_by_model(model: &str) -> &'static str {
     maker.map_or("ollama", |(_, provider)| provider)
 }
 
-/// Returns the name of a provider in this language, and a message if it differs.
+/// Returns the name of the provider in this language, and a message if the user must act.
 fn translate_provider(provider: &str) -> (&str, Option<&'static str>) {
     match provider {
         "anthropic-api" => ("anthropic", None),

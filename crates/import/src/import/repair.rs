@@ -14,10 +14,13 @@ use ensemble_language::loader::{self, EnsembleLoadResult};
 use ensemble_language::plan::Plan;
 use ensemble_language::source::{RouteStep, SourceText, Span};
 
-/// The maximum number of checks of the new file; each time at least one entry is removed from every part with an error.
+/// Largest number of checks of the new file. Each round removes at least one entry from every part with an error.
 const MAX_REPAIR_ROUNDS: usize = 100;
 
-/// Writes the draft until there are no errors.
+/// Removes or changes the parts of the draft with errors until the draft loads. Returns its text.
+///
+/// # Errors
+/// The errors that no repair removed.
 pub(super) fn repair_until_valid(
     draft: &mut DraftMap,
     document: &YamlDocument,
@@ -54,6 +57,7 @@ pub(super) fn repair_until_valid(
     Err(diagnostics)
 }
 
+/// Loads and checks the text. Returns the result of loading, and the findings that are errors.
 fn load_and_find_errors(source: &SourceText) -> (EnsembleLoadResult, Vec<Finding>) {
     let mut loaded = loader::load_ensemble(source);
     let mut findings = loaded.findings.clone();
@@ -65,6 +69,7 @@ fn load_and_find_errors(source: &SourceText) -> (EnsembleLoadResult, Vec<Finding
     (loaded, findings)
 }
 
+/// Repairer of a draft, with the warnings and remarks about the repairs.
 struct DraftRepairer<'a> {
     document: &'a YamlDocument,
     warnings: &'a mut Vec<Diagnostic>,
@@ -72,7 +77,7 @@ struct DraftRepairer<'a> {
 }
 
 impl DraftRepairer<'_> {
-    /// Removes the entry that causes the error.
+    /// Removes or replaces the entry that causes the error. Returns whether the draft was changed.
     fn repair_part_with_error(&mut self, draft: &mut DraftMap, error: &Finding) -> bool {
         let steps = &error.at.route.0;
         let [RouteStep::Key(top), rest @ ..] = &steps[..] else {
@@ -107,6 +112,7 @@ impl DraftRepairer<'_> {
         }
     }
 
+    /// Repairs a key of an agent. An agent without its kind key uses the placeholder profile.
     fn repair_agent_key(&mut self, agent: &mut DraftMap, key: &str, rest: &[RouteStep], error: &Finding) -> bool {
         match (key, rest) {
             ("name", _) => false,
@@ -150,6 +156,7 @@ impl DraftRepairer<'_> {
         }
     }
 
+    /// Removes a key of the profile, or replaces the profile by the placeholder. Returns whether the profile was changed.
     fn repair_model_profile(&mut self, all: &mut DraftMap, name: &str, rest: &[RouteStep], error: &Finding) -> bool {
         let Some(shape) = all.get_value_mut(name) else {
             return false;
@@ -174,7 +181,7 @@ impl DraftRepairer<'_> {
         }
     }
 
-    /// Replaces a key by a comment.
+    /// Replaces the key by a comment. Returns `false` if the draft does not contain the key.
     fn replace_key_by_comment(&mut self, map: &mut DraftMap, key: &str, error: &Finding) -> bool {
         let Some(at) = map.find_line_index(key) else {
             return false;
@@ -200,7 +207,7 @@ impl DraftRepairer<'_> {
         true
     }
 
-    /// Adds a finding, and a comment in the new file.
+    /// Adds a comment in the new file and a warning about the error.
     fn add_error_remark(&mut self, key: &str, from: Option<Span>, error: &Finding) {
         let message = format!("`{key}` is not converted: {}", error.message);
         let help = error.help.as_deref().unwrap_or("leave it out");
@@ -209,6 +216,7 @@ impl DraftRepairer<'_> {
         self.add_error_warning(key, from, error);
     }
 
+    /// Adds a warning about the error at the position of the old key.
     fn add_error_warning(&mut self, key: &str, from: Option<Span>, error: &Finding) {
         let span = from.unwrap_or_else(|| {
             let start = self.document.root().span.start;
@@ -227,7 +235,7 @@ impl DraftRepairer<'_> {
     }
 }
 
-/// Returns the key at this place.
+/// Returns the entry whose key has this position.
 fn find_entry_at(node: &YamlNode, span: Span) -> Option<&YamlEntry> {
     match &node.content {
         YamlContent::Scalar(_) => None,
@@ -241,10 +249,12 @@ fn find_entry_at(node: &YamlNode, span: Span) -> Option<&YamlEntry> {
     }
 }
 
+/// Returns whether the value is the name of the placeholder profile.
 fn is_placeholder_name(shape: &mut DraftValue) -> bool {
     matches!(shape, DraftValue::Plain(Value::String(name)) if name == profiles::PLACEHOLDER_PROFILE)
 }
 
+/// Returns whether the profile uses the simulated provider.
 fn is_simulated_profile(shape: &DraftValue) -> bool {
     let simulated = json!("simulated");
     match shape {

@@ -10,9 +10,9 @@ use ensemble_language::loader::document::YamlEntry;
 use ensemble_language::names::is_identifier_char;
 use ensemble_language::source::Span;
 
-/// The functions that read JSON text.
+/// Functions in scripts that parse JSON text.
 const JSON_PARSERS: [&str; 3] = ["json.loads(", "JSON.parse(", "fromjson"];
-/// How a script reads the response of an output.
+/// Expressions with which scripts read the response of an output.
 const RESPONSE_READS: [&str; 5] = [
     "[\"response\"]",
     "['response']",
@@ -20,11 +20,11 @@ const RESPONSE_READS: [&str; 5] = [
     ".get('response'",
     ".response",
 ];
-/// How many lines of one script are reported.
+/// Largest number of reported lines of one script.
 const MOST: usize = 20;
 
 impl ImportTask<'_> {
-    /// Reports the lines of a script that parse a response.
+    /// Reports the lines of the script that parse a `response` as JSON. Examines each script once.
     pub(super) fn report_parsed_responses(&mut self, script: &str, entry: &YamlEntry) {
         if !self.read_scripts.insert(script.to_owned()) {
             return;
@@ -49,7 +49,7 @@ impl ImportTask<'_> {
     }
 }
 
-/// Returns the places at which a script parses a response: in the same line, or over a variable that holds it.
+/// Returns the positions at which the script parses a response: directly, or over a variable that stores the response.
 fn find_response_parsing_spans(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut holders: Vec<&str> = Vec::new();
@@ -81,7 +81,7 @@ fn find_response_parsing_spans(text: &str) -> Vec<Span> {
     spans
 }
 
-/// Returns the variable to which a line assigns a response.
+/// Returns the variable to which the line assigns a response. Returns `None` for other lines.
 fn find_assigned_response_variable(code: &str) -> Option<&str> {
     let (name, value) = code.split_once('=')?;
     // `.response` alone is also how other libraries name their answers.

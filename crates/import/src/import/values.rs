@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 use super::draft::{DraftMap, DraftMapLine, DraftValue};
 use ensemble_language::loader::document::{ScalarValue, YamlContent, YamlNode, YamlScalar};
 
-/// Converts any value.
+/// Converts the value as YAML 1.1: a plain `yes` is a boolean.
 pub(super) fn to_json(node: &YamlNode) -> Value {
     match &node.content {
         YamlContent::Scalar(scalar) => scalar_to_json(node, scalar),
@@ -20,7 +20,7 @@ pub(super) fn to_json(node: &YamlNode) -> Value {
     }
 }
 
-/// Returns the same, with the places of keys and items, so that comments stay at their places.
+/// Converts the value to a draft, with positions of keys and items, so that comments keep their places.
 pub(super) fn yaml_node_to_draft(node: &YamlNode) -> DraftValue {
     match &node.content {
         YamlContent::Mapping(entries) if !entries.is_empty() => DraftValue::Map(DraftMap {
@@ -43,7 +43,7 @@ pub(super) fn yaml_node_to_draft(node: &YamlNode) -> DraftValue {
     }
 }
 
-/// Returns a scalar as text; `None` for other values.
+/// Returns the text of a scalar. Returns an empty text for null, lists and maps.
 pub(super) fn scalar_or_empty_text(node: &YamlNode) -> String {
     match &node.content {
         YamlContent::Scalar(scalar) if scalar.value != ScalarValue::Null => scalar.text.to_string(),
@@ -51,11 +51,12 @@ pub(super) fn scalar_or_empty_text(node: &YamlNode) -> String {
     }
 }
 
-/// Returns whether the value means true.
+/// Returns whether the value is true.
 pub(super) fn is_true_value(node: &YamlNode) -> bool {
     to_json(node) == Value::Bool(true)
 }
 
+/// Converts a scalar as YAML 1.1.
 fn scalar_to_json(node: &YamlNode, scalar: &YamlScalar) -> Value {
     match scalar.value {
         ScalarValue::Null => Value::Null,

@@ -9,10 +9,10 @@ use crate::conversation::event::{Event, Record};
 use crate::conversation::state::ConversationState;
 use crate::thread::{ThreadIteration, find_unused_id};
 
-/// New ids of tool calls.
+/// New ids of tool calls by the old id.
 pub(super) type NewCallIds = HashMap<String, String>;
 
-/// Returns a new id for each call of these records whose id the thread of its agent contains already, by agent.
+/// Returns new ids for the calls of these records whose id is used already in a thread of the merged run, by agent.
 pub(super) fn find_new_call_ids(records: &[Record], merged: &ConversationState) -> HashMap<String, NewCallIds> {
     let plan = merged.plan();
     let mut used: HashMap<String, HashSet<String>> = HashMap::new();
@@ -42,6 +42,7 @@ pub(super) fn find_new_call_ids(records: &[Record], merged: &ConversationState) 
     names
 }
 
+/// Returns the ids of the tool calls in these iterations.
 fn list_call_ids(iterations: &[ThreadIteration]) -> Vec<String> {
     let calls = iterations.iter().flat_map(|iteration| &iteration.tool_calls);
     calls.map(|call| call.id.clone()).collect()
@@ -59,7 +60,7 @@ fn list_iterations(event: &Event) -> &[ThreadIteration] {
     }
 }
 
-/// Gives the calls of the event their new ids.
+/// Replaces the ids of tool calls in the event by their new ids.
 pub(super) fn replace_call_ids_in_event(event: &mut Event, names: &NewCallIds) {
     if let Some(within) = event.attempt_scope_mut() {
         within
@@ -79,7 +80,7 @@ pub(super) fn replace_call_ids_in_event(event: &mut Event, names: &NewCallIds) {
     calls.for_each(|call| replace_call_id(&mut call.id, names));
 }
 
-/// Returns the iterations that the event contains, to change them.
+/// Returns the iterations that the event contains, for changes.
 pub(super) fn list_iterations_mut(event: &mut Event) -> &mut [ThreadIteration] {
     match event {
         Event::ReplyReceived(event) => std::slice::from_mut(&mut event.iteration),
@@ -91,12 +92,14 @@ pub(super) fn list_iterations_mut(event: &mut Event) -> &mut [ThreadIteration] {
     }
 }
 
+/// Replaces the id of a call if the id is in `names`.
 fn replace_call_id(id: &mut String, names: &NewCallIds) {
     if let Some(name) = names.get(id) {
         id.clone_from(name);
     }
 }
 
+/// Replaces the shared id of a call if the id is in `names`.
 fn replace_shared_call_id(id: &mut Arc<str>, names: &NewCallIds) {
     if let Some(name) = names.get(&**id) {
         *id = name.as_str().into();

@@ -11,11 +11,11 @@ use ensemble_language::ensemble::{AgentKind, RequiredResult};
 use ensemble_language::execution_history::ExecutionHistory;
 use ensemble_language::plan::{AgentId, HistoryRead};
 
-/// The name of an agent, the number of the execution, and the output.
+/// Output of an agent: the agent, the number of the execution, and the output.
 pub type NumberedAgentOutput = (Arc<str>, u32, Arc<Value>);
 
 impl ConversationState {
-    /// Returns the outputs that the agent reads when it starts now, as agents and numbers of executions.
+    /// Returns the outputs that the agent reads if it starts now: agent names with execution numbers.
     pub fn list_read_executions(&self, id: AgentId) -> IndexMap<Arc<str>, u32> {
         let of_dependencies = self.dependency_outputs(id);
         let mut reads: IndexMap<_, _> = of_dependencies
@@ -37,8 +37,8 @@ impl ConversationState {
         reads
     }
 
-    /// Returns the latest outputs of the agents that the agent depends on, in declaration order, if the agent also
-    /// reads other ones: [`Self::dependency_outputs`] contains failures.
+    /// Returns the latest outputs of the agents that this agent depends on, in declaration order.
+    /// Returns `None` if all dependencies require success, because the dependency outputs are the same then.
     pub fn list_latest_outputs(&self, id: AgentId) -> Option<Vec<NumberedAgentOutput>> {
         let mut edges = self.plan.incoming_edges(id);
         if edges.all(|(_, edge)| edge.on == RequiredResult::Success) {
@@ -51,8 +51,7 @@ impl ConversationState {
         Some(outputs.collect())
     }
 
-    /// Returns the failures of the agents that the agent depends on and whose latest execution failed, in declaration
-    /// order.
+    /// Returns the latest failures of agents that this agent depends on, in declaration order. Omits agents that succeeded since.
     pub fn list_dependency_failures(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
         let mut edges = self.plan.incoming_edges(id);
         if !edges.any(|(_, edge)| self.agent_state(edge.from).latest_failed) {
@@ -66,7 +65,7 @@ impl ConversationState {
         failures.collect()
     }
 
-    /// Returns the agents that the agent depends on, each once, in the order of its dependencies.
+    /// Returns the agents that the agent depends on, each once, in the order of the dependencies.
     fn list_dependency_agents(&self, id: AgentId) -> Vec<AgentId> {
         let mut sources: Vec<AgentId> = Vec::new();
         for (_, edge) in self.plan.incoming_edges(id) {
@@ -93,7 +92,7 @@ impl ConversationState {
         news
     }
 
-    /// Returns the latest execution of each agent that is in the history which the agent reads.
+    /// Returns the latest execution of each agent that occurs in the part of the history that the agent reads.
     fn list_history_read_executions(&self, id: AgentId) -> Vec<(Arc<str>, u32)> {
         match self.plan.execution_reads(id).history {
             HistoryRead::Nothing => Vec::new(),
@@ -111,8 +110,8 @@ impl ConversationState {
         }
     }
 
-    /// Returns the executions so far that an execution of the agent is given. Templates of profiles elsewhere may use
-    /// the history too, so an agent with templates is given all of it.
+    /// Returns the part of the history that an execution of the agent can read. Agents with templates get the whole history,
+    /// because templates of profiles in other files can read it.
     pub fn readable_history(&self, id: AgentId) -> ExecutionHistory {
         let read = match &self.plan.agent(id).kind {
             AgentKind::Llm(_) | AgentKind::Input(_) => HistoryRead::All,
@@ -131,21 +130,21 @@ impl ConversationState {
         }
     }
 
-    /// Returns all executions so far.
+    /// Returns all executions of finished turns.
     pub fn finished_turn_history(&self) -> ExecutionHistory {
         ExecutionHistory::from_latest(self.history.clone(), self.history.0.len())
     }
 
-    /// Returns the agents of the latest executions in the history, at most this many, the oldest first.
+    /// Returns the agents of the latest `count` executions in the history, the oldest first.
     pub fn recent_agents(&self, count: usize) -> Vec<Arc<str>> {
         let from = self.history.0.len().saturating_sub(count);
         let recent = self.history.0[from..].iter();
         recent.map(|entry| entry.agent_name.clone()).collect()
     }
 
-    /// Returns the latest outputs that follow a prompt without variables, after those of the dependencies: of every
-    /// other agent that has succeeded, and of the agent itself if it does not remember it. Empty for an agent that
-    /// reads none.
+    /// Returns the latest outputs that follow a prompt without variables: those of agents that are no dependencies, and the agent's own
+    /// output if
+    /// its memory omits the output. Returns an empty list for an agent whose kind reads no such outputs.
     pub fn list_unconnected_outputs(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
         let reading = self.plan.execution_reads(id);
         if !reading.all_outputs {

@@ -34,16 +34,17 @@ use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
 impl ConversationState {
-    /// Applies a record. This is the only way to change the state.
+    /// Applies a record. No other function changes the state.
     ///
     /// # Errors
-    /// The event is illegal in this state, which stays as it was.
+    /// The event is illegal. The state is unchanged.
     pub fn apply_record(&mut self, record: &Record) -> Result<(), IllegalRecord> {
         self.check_record_is_legal(record)?;
         self.apply_checked_record(record);
         Ok(())
     }
 
+    /// Applies a record that was checked before.
     fn apply_checked_record(&mut self, record: &Record) {
         self.next_seq = record.seq + 1;
         match &record.event {
@@ -77,8 +78,8 @@ impl ConversationState {
         self.start_segment(event.input.clone());
     }
 
-    /// A user message. A turn that is open is abandoned: what had finished in it is merged, and the rest has not happened.
-    /// An agent that remembers keeps the exchange that failed or was cut short.
+    /// Applies a user message: merges the finished executions of an open turn, and discards the others. Agents with memory keep failed
+    /// exchanges.
     fn apply_user_message(&mut self, event: &MessageAdded) {
         if let Some(turn) = self.open_turn.take() {
             self.turn_count = turn.turn;
@@ -125,7 +126,7 @@ impl ConversationState {
         self.start_segment(event.text.clone());
     }
 
-    /// A user message: the readiness of all agents starts again, and the outputs and threads are kept.
+    /// Starts a segment: resets the counters and readiness of all agents, and keeps outputs and threads.
     fn start_segment(&mut self, input: Arc<str>) {
         self.input_digest = format!("sha256:{}", &sha256_of_text(&input)[..16]).into();
         self.input = input;
@@ -181,7 +182,7 @@ impl ConversationState {
         }
     }
 
-    /// A fork added values to the context; they replace values of agents, and inputs of the run.
+    /// Adds the values of a fork to the context, and replaces inputs of the run with the same names.
     fn set_context_values(&mut self, values: &RunContext) {
         if values.is_empty() {
             return;
@@ -195,6 +196,7 @@ impl ConversationState {
         }
     }
 
+    /// Opens the turn, and creates a slot for each starting agent.
     fn apply_turn_start(&mut self, event: &TurnStarted) {
         let plan = self.plan.clone();
         let mut slots = Vec::with_capacity(event.starts.len());
@@ -245,7 +247,7 @@ impl ConversationState {
         });
     }
 
-    /// For how many turns in a row agents have waited, with this turn.
+    /// Counts for each awaited edge the consecutive turns in which its agent has waited, with this turn.
     fn count_turns_waited(&self, plan: &Plan, event: &TurnStarted) -> BTreeMap<EdgeId, u32> {
         let mut waits = BTreeMap::new();
         for waiting in &event.waiting {
@@ -263,7 +265,7 @@ impl ConversationState {
         waits
     }
 
-    /// The next request for the agent has started it.
+    /// Removes the first request for the agent, because it has started the agent.
     fn remove_first_request(&mut self, agent: AgentId) {
         let Some(requests) = self.requests.get_mut(&agent) else {
             return;
@@ -296,6 +298,7 @@ impl ConversationState {
         }
     }
 
+    /// Adds a failed attempt to its slot: failure, usage and calls. Discards the exchanges.
     fn apply_failed_attempt(&mut self, event: &AttemptFailed) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.failed_attempts += 1;
@@ -325,6 +328,7 @@ impl ConversationState {
         self.add_warnings(event.warnings.iter().map(warn));
     }
 
+    /// Marks the execution as finished, with the iterations that were recorded before.
     fn apply_execution_end(&mut self, event: &ExecutionFinished, at: DateTime<Utc>) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
@@ -357,6 +361,7 @@ impl ConversationState {
         }
     }
 
+    /// Merges the executions of the turn into the state, and closes the turn.
     fn apply_turn_end(&mut self, event: &TurnFinished) {
         let Some(turn) = self.open_turn.take() else { return };
         let plan = self.plan.clone();
@@ -395,7 +400,7 @@ impl ConversationState {
         }
     }
 
-    /// Merges one finished execution into the state, and returns whether it succeeded.
+    /// Merges one finished execution into the state. Returns whether the execution succeeded.
     fn merge_execution(&mut self, plan: &Plan, slot: ExecutionSlot) -> bool {
         let Some(mut entry) = self.build_history_entry(&slot) else {
             return false;
@@ -491,8 +496,7 @@ impl ConversationState {
         }
     }
 
-    /// Stores the output under its state key, and its top-level keys beside it, except reserved keys. Of an agent with
-    /// `for_each` no key is stored beside it.
+    /// Stores the output in the context under its state key. Also stores its top-level keys, except reserved keys and without `for_each`.
     fn merge_output_into_context(&mut self, plan: &Plan, id: AgentId, output: &Arc<Value>) {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();
@@ -504,8 +508,7 @@ impl ConversationState {
         context.insert(plan.agent(id).state_key().clone(), output.clone());
     }
 
-    /// Gives up what an output with very many values replaces, before its values are copied into the context: both together
-    /// would take twice the memory. The keys keep their places.
+    /// Releases the previous large output before its replacement is copied into the context, so that memory contains only one of both.
     fn release_replaced_output(&mut self, plan: &Plan, id: AgentId, output: &Value) {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();
@@ -528,7 +531,7 @@ impl ConversationState {
         self.latest_successes[0] = Some((turn, agent));
     }
 
-    /// Adds the agent to those that a decision must examine, or to those that it can skip.
+    /// Adds the agent to the candidates of the next decision, or to the excluded agents.
     fn update_candidates(&mut self, agent: AgentId) {
         if static_readiness(&self.plan, self, agent) == ReadinessFact::Open {
             self.excluded_agents.remove(&agent);
@@ -539,6 +542,7 @@ impl ConversationState {
         }
     }
 
+    /// Returns the slot of the agent in the open turn.
     fn slot_mut(&mut self, agent: &str) -> Option<&mut ExecutionSlot> {
         let id = self.plan.find_agent_id(agent)?;
         let slots = &mut self.open_turn.as_mut()?.slots;
@@ -546,7 +550,7 @@ impl ConversationState {
         Some(&mut slots[at])
     }
 
-    /// Returns the history entry of a finished execution of the open turn.
+    /// Builds the history entry of a finished execution. Returns `None` if the execution has not finished.
     pub(super) fn build_history_entry(&self, slot: &ExecutionSlot) -> Option<HistoryEntry> {
         let ExecutionProgress::Finished(finished) = &slot.progress else {
             return None;
@@ -577,8 +581,8 @@ impl ConversationState {
     }
 }
 
-/// Returns the number of requests in a failed attempt, of which these iterations were recorded before its end. A request
-/// with only the results of tools that failed has no iteration.
+/// Counts the requests of a failed attempt, with the `recorded` iterations. A request that sends only results of failed tools has no
+/// iteration.
 fn count_requests_of_failed_attempt(recorded: &[ThreadIteration], event: &AttemptFailed) -> u32 {
     let iterations = recorded.len() + event.exchange.len();
     let last = event.exchange.last().or(recorded.last());
@@ -587,6 +591,7 @@ fn count_requests_of_failed_attempt(recorded: &[ThreadIteration], event: &Attemp
     u32::try_from(iterations + usize::from(has_sent_results && is_model_failure)).unwrap_or(u32::MAX)
 }
 
+/// Returns whether the agent keeps a thread.
 fn keeps_thread(plan: &Plan, id: AgentId) -> bool {
     match &plan.agent(id).kind {
         AgentKind::Llm(llm) => llm.memory == MemoryMode::Conversation,

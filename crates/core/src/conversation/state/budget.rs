@@ -6,14 +6,12 @@ use ensemble_language::ensemble::{BudgetScope, BudgetStatus};
 use super::ConversationState;
 
 impl ConversationState {
-    /// Returns the usage of the executions of finished turns that `max_total_tokens` and `max_cost` limit: since the last
-    /// user message, or of all messages.
+    /// Returns the usage that `max_total_tokens` and `max_cost` limit: of finished turns, since the last user message or of all messages.
     pub fn budgeted_usage(&self) -> ModelUsage {
         self.usage.subtract_earlier(self.usage_before_budget())
     }
 
-    /// Returns what is left of the budget now, with the usage of all executions, whether they have ended or not. Returns
-    /// `None` if the ensemble has no budget.
+    /// Returns the present budget status, including executions that have not ended. Returns `None` without a budget.
     pub fn budget_status(&self) -> Option<BudgetStatus> {
         let used = self.usage_with_open_turn().subtract_earlier(self.usage_before_budget());
         BudgetStatus::after_usage(&self.plan.ensemble().limits, used)
@@ -24,6 +22,7 @@ impl ConversationState {
         self.plan.ensemble().limits.budget_scope() == BudgetScope::Conversation && !self.used_before.is_empty()
     }
 
+    /// Returns the usage before the first message that the budget covers.
     fn usage_before_budget(&self) -> ModelUsage {
         match self.plan.ensemble().limits.budget_scope() {
             BudgetScope::Conversation => ModelUsage::default(),

@@ -10,7 +10,7 @@ use super::turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
 use crate::conversation::event::{Event, Record, TurnFinished};
 use crate::conversation::outcome::CompletionReason;
 
-/// A record whose event may not follow the records before it.
+/// Error about a record whose event is illegal after the earlier records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("record {seq} (`{event}`) cannot follow the records before it: {reason}")]
 pub struct IllegalRecord {
@@ -81,7 +81,7 @@ enum RunPhase<'a> {
     Ended(CompletionReason),
 }
 
-/// The progress that an event of an execution needs.
+/// The progress of an execution that an event requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequiredExecutionProgress {
     /// The execution has not ended, and does not wait.
@@ -92,7 +92,7 @@ enum RequiredExecutionProgress {
     Open,
 }
 
-/// The turn and the agent of an event, and the progress that the event needs.
+/// The turn and the agent of an event, and the progress that the event requires.
 #[derive(Clone, Copy)]
 struct ExecutionEventTarget<'a> {
     turn: u32,
@@ -101,7 +101,7 @@ struct ExecutionEventTarget<'a> {
 }
 
 impl ConversationState {
-    /// Checks whether the event may follow in this state.
+    /// Checks that the event is legal in this state.
     ///
     /// # Errors
     /// The event is illegal.
@@ -125,7 +125,7 @@ impl ConversationState {
         }
     }
 
-    /// Checks whether the record may follow in this state.
+    /// Checks that the record is legal in this state.
     pub(crate) fn check_record_is_legal(&self, record: &Record) -> Result<(), IllegalRecord> {
         self.check_event_is_legal(&record.event)
             .map_err(|reason| IllegalRecord {
@@ -135,6 +135,7 @@ impl ConversationState {
             })
     }
 
+    /// Returns the phase of the run.
     fn phase(&self) -> RunPhase<'_> {
         match (&self.run_start, &self.run_end, &self.interruption, &self.open_turn) {
             (None, ..) => RunPhase::BeforeStart,
@@ -145,6 +146,7 @@ impl ConversationState {
         }
     }
 
+    /// Checks that the event's turn, agent and progress match an execution of the open turn.
     fn check_execution_event(&self, open: &OpenTurn, event: ExecutionEventTarget<'_>) -> Result<(), IllegalEvent> {
         check_turn_number(event.turn, open.turn)?;
         let Some(id) = self.plan.find_agent_id(event.agent) else {
@@ -166,7 +168,7 @@ impl ConversationState {
     }
 }
 
-/// Returns the reason why the event is illegal in the phase, which it is.
+/// Returns the reason why the event is illegal in the phase.
 fn illegal_event_reason(phase: RunPhase<'_>, event: &Event) -> IllegalEvent {
     match (phase, event) {
         (RunPhase::BeforeStart, _) => IllegalEvent::NotStarted,
@@ -180,6 +182,7 @@ fn illegal_event_reason(phase: RunPhase<'_>, event: &Event) -> IllegalEvent {
     }
 }
 
+/// Checks that the event has the expected turn number.
 fn check_turn_number(event: u32, expected: u32) -> Result<(), IllegalEvent> {
     match event == expected {
         true => Ok(()),
@@ -187,6 +190,7 @@ fn check_turn_number(event: u32, expected: u32) -> Result<(), IllegalEvent> {
     }
 }
 
+/// Checks that the turn number matches and that no execution is open.
 fn check_turn_end(open: &OpenTurn, finished: &TurnFinished) -> Result<(), IllegalEvent> {
     check_turn_number(finished.turn, open.turn)?;
     let is_open = |slot: &&ExecutionSlot| !matches!(slot.progress, ExecutionProgress::Finished(_));
@@ -196,7 +200,7 @@ fn check_turn_end(open: &OpenTurn, finished: &TurnFinished) -> Result<(), Illega
     }
 }
 
-/// Returns the turn and the agent of an event of an execution.
+/// Returns the turn, agent and required progress of an event of an execution. Returns `None` for other events.
 fn find_execution_target(event: &Event) -> Option<ExecutionEventTarget<'_>> {
     let (turn, agent, needed) = match event {
         Event::ExecutionStarted(event) => (event.turn, &event.agent, RequiredExecutionProgress::Pending),

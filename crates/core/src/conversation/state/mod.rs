@@ -38,7 +38,7 @@ pub use turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
 /// The key of an output with which an agent requests executions of other agents.
 pub const AGENT_REQUESTS_KEY: &str = "agent_requests";
 
-/// The state of one agent.
+/// State of one agent.
 #[derive(Debug, Clone, Default)]
 pub struct AgentState {
     /// The number of executions since the last user message.
@@ -71,7 +71,7 @@ pub struct AgentState {
     abandoned_usage: Option<ModelUsage>,
 }
 
-/// A user message that continued the run.
+/// User message that continued the run, with the last turn before the message and the previous outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AddedUserMessage {
     /// The message, and the values that were set with it.
@@ -185,7 +185,7 @@ impl ConversationState {
     /// Computes the state from the records.
     ///
     /// # Errors
-    /// The event of a record is illegal after the records before it.
+    /// The event of a record is illegal after the records before the event.
     pub fn from_records<'r>(
         plan: Arc<Plan>,
         records: impl IntoIterator<Item = &'r Record>,
@@ -197,8 +197,9 @@ impl ConversationState {
         Ok(state)
     }
 
-    /// Returns the same state without history and warnings, which grow with the conversation. It is enough to decide
-    /// turns of a plan whose conditions do not read the history.
+    /// Stops the storage of history and warnings, which grow with the conversation. The state still suffices to decide turns of a plan
+    /// whose
+    /// conditions do not read the history.
     #[must_use]
     pub fn without_history_and_warnings(self) -> Self {
         Self {
@@ -215,7 +216,7 @@ impl ConversationState {
         &self.plan
     }
 
-    /// Returns the data with which the run was started; `None` before the first event.
+    /// Returns the arguments with which the run started. Returns `None` before the first event.
     pub fn run_start(&self) -> Option<&RunStarted> {
         self.run_start.as_ref()
     }
@@ -240,18 +241,17 @@ impl ConversationState {
         &self.inputs
     }
 
-    /// `accumulated_context`.
+    /// Returns the context (`accumulated_context`).
     pub fn context(&self) -> &Arc<RunContext> {
         &self.context
     }
 
-    /// `turn_count` of conditions and templates: the number of the latest turn that finished or was abandoned.
+    /// Returns the number of the latest turn that finished or was abandoned (`turn_count` of conditions and templates).
     pub fn turn_count(&self) -> u32 {
         self.turn_count
     }
 
-    /// Returns the number of turns that reports show: turns that finished, and abandoned turns in which an execution had
-    /// finished.
+    /// Returns the number of turns for reports: finished turns, and abandoned turns with a finished execution.
     pub fn finished_turn_count(&self) -> u32 {
         self.turn_count - self.empty_turns
     }
@@ -261,12 +261,12 @@ impl ConversationState {
         self.turn_count - self.segment_start
     }
 
-    /// Returns the turn that has started and not finished.
+    /// Returns the open turn, which has started and not finished.
     pub fn open_turn(&self) -> Option<&OpenTurn> {
         self.open_turn.as_ref()
     }
 
-    /// Returns the tools that somebody has permitted for the rest of the run.
+    /// Returns the tools that an operator has permitted for the rest of the run.
     pub fn permitted_tools(&self) -> &Arc<BTreeSet<Arc<str>>> {
         &self.permitted_tools
     }
@@ -280,7 +280,7 @@ impl ConversationState {
         })
     }
 
-    /// Returns the interruption of the run from outside, if there was one.
+    /// Returns the interruption of the run, if one is recorded.
     pub fn interruption(&self) -> Option<&RunInterruption> {
         self.interruption.as_ref()
     }
@@ -295,21 +295,20 @@ impl ConversationState {
         self.usage
     }
 
-    /// Returns the usage until now: of all executions, whether they have ended or not.
+    /// Returns the usage of all executions, including those of the open turn that have not ended.
     pub fn usage_with_open_turn(&self) -> ModelUsage {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
         open.fold(self.usage, |sum, slot| sum + slot.usage_so_far().unwrap_or_default())
     }
 
-    /// Returns the number of the first attempt of the agent's next execution: attempts that were abandoned have their
-    /// numbers.
+    /// Returns the number of the first attempt of the agent's next execution. Abandoned attempts keep their numbers.
     pub fn next_attempt_number(&self, agent: &str) -> u32 {
         self.plan
             .find_agent_id(agent)
             .map_or(1, |id| self.agent_state(id).abandoned + 1)
     }
 
-    /// Returns the result of the agent's execution in the open turn, if it has ended there, with all its iterations.
+    /// Returns the finished execution of the agent in the open turn, with all its iterations.
     pub fn finished_execution(&self, agent: &str) -> Option<&ExecutionFinished> {
         let id = self.plan.find_agent_id(agent)?;
         let slots = &self.open_turn.as_ref()?.slots;
@@ -325,7 +324,7 @@ impl ConversationState {
         &self.warnings
     }
 
-    /// Returns the warnings of the executions of an agent and of their parts, without the names.
+    /// Returns the warnings about executions of the agent and their parts, without the prefix with the agent's name.
     pub(crate) fn agent_warnings_without_prefix(&self, agent: AgentId) -> Vec<String> {
         let name = self.plan.agent_name(agent);
         let words = self.warnings.iter().filter_map(|warning| {
@@ -348,17 +347,17 @@ impl ConversationState {
         &self.agents[id.index()]
     }
 
-    /// Returns the requests for the agent that have not started it: the next one first.
+    /// Returns the requests that have not started the agent yet, the next one first.
     pub fn agent_requests(&self, id: AgentId) -> &[Arc<AgentRequest>] {
         self.requests.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns whether a request for the agent was ignored, because the agent has reached its `max_turns`.
+    /// Returns whether a request for the agent was ignored because the agent has reached `max_turns`.
     pub fn was_requested_at_limit(&self, id: AgentId) -> bool {
         self.requested_at_limit.contains(&id)
     }
 
-    /// For how many turns in a row, up to the latest one, the agent of the edge was ready and waited for the edge.
+    /// Returns the number of consecutive turns, up to the latest, in which the ready agent waited for the edge.
     pub fn turns_waited(&self, edge: EdgeId) -> u32 {
         self.waits.get(&edge).copied().unwrap_or_default()
     }
@@ -368,18 +367,17 @@ impl ConversationState {
         self.requests.keys().copied()
     }
 
-    /// Returns the agents whose readiness the facts leave open, in declaration order.
+    /// Returns the agents whose readiness depends on conditions, in declaration order.
     pub fn candidate_agents(&self) -> impl Iterator<Item = AgentId> {
         self.candidates.iter().copied()
     }
 
-    /// Returns the agents for which the last turn had new outputs and whose readiness the facts exclude, in declaration
-    /// order.
+    /// Returns the agents that the last turn concerned and that cannot be ready, in declaration order.
     pub fn excluded_agents(&self) -> impl Iterator<Item = AgentId> {
         self.excluded_agents.iter().copied()
     }
 
-    /// Returns the first agent whose failure makes the run fail.
+    /// Returns the first agent in declaration order whose failure fails the run.
     pub fn first_failing_agent(&self) -> Option<AgentId> {
         self.failed_agents.keys().next().copied()
     }
@@ -389,7 +387,7 @@ impl ConversationState {
         self.stopping_agents.first().copied()
     }
 
-    /// Returns the first failure that nobody has handled, where such a failure is the outcome of the run.
+    /// Returns the earliest failure that no agent has handled and that fails the run.
     pub fn earliest_unhandled_failure(&self) -> Option<FailedExecution> {
         let (agent, turn) = self.failed_agents.iter().min_by_key(|(_, turn)| **turn)?;
         Some(FailedExecution {
@@ -413,7 +411,7 @@ impl ConversationState {
         self.starts[edge.index()]
     }
 
-    /// Returns the turn of the latest success of another agent.
+    /// Returns the turn of the latest success of any other agent.
     pub fn latest_success_turn_except(&self, agent: AgentId) -> Option<u32> {
         let other_success = self
             .latest_successes
@@ -423,7 +421,7 @@ impl ConversationState {
         other_success.map(|(turn, _)| *turn)
     }
 
-    /// Returns the executions so far, including the finished executions of an open turn.
+    /// Returns all executions in order, including the finished executions of the open turn.
     pub fn list_executions(&self) -> impl Iterator<Item = std::borrow::Cow<'_, HistoryEntry>> {
         use std::borrow::Cow;
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
@@ -431,8 +429,7 @@ impl ConversationState {
         self.history.0.iter().map(Cow::Borrowed).chain(finished)
     }
 
-    /// Returns the agents of whose executions so far a part or a tool call failed, in declaration order. Executions that have
-    /// not ended count.
+    /// Returns the counts of parts and tool calls of agents with failed ones, in declaration order. Includes executions that have not ended.
     pub fn count_failed_work_by_agent(&self) -> Vec<AgentWorkCounts> {
         let mut work: BTreeMap<AgentId, AgentWorkCounts> = BTreeMap::new();
         let ended = self.list_executions().filter_map(|entry| {
@@ -462,8 +459,8 @@ impl ConversationState {
         work.into_values().filter(AgentWorkCounts::has_failures).collect()
     }
 
-    /// Returns the warnings about failed parts and tool calls of nested runs, each with the address of its agent, sorted: the
-    /// order in which parallel executions end has no effect.
+    /// Returns the warnings about failed parts and tool calls of nested runs, each with the address of its agent.
+    /// The warnings are sorted, so the order in which parallel executions end has no effect.
     pub fn list_nested_failure_warnings(&self) -> Vec<String> {
         let warnings = self
             .warnings
@@ -474,7 +471,7 @@ impl ConversationState {
         failures
     }
 
-    /// Returns the number of executions of the agent in the whole run, including an open turn.
+    /// Returns the number of finished executions of the agent in the whole run, including the open turn.
     pub fn execution_count(&self, id: AgentId) -> u32 {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
         let finished = open.filter(|slot| slot.agent == id && matches!(slot.progress, ExecutionProgress::Finished(_)));
@@ -486,7 +483,7 @@ impl ConversationState {
         self.counts.count_for(id) + 1
     }
 
-    /// Returns the output or failure of the dependency's agent that the edge uses, and the number of the execution.
+    /// Returns the execution number and the output or failure that the edge reads.
     pub fn edge_output_or_failure(&self, edge: &PlanEdge) -> Option<&(u32, Arc<Value>)> {
         let from = self.agent_state(edge.from);
         match edge.on {
@@ -497,8 +494,7 @@ impl ConversationState {
         }
     }
 
-    /// Returns the outputs that the agent reads when it starts now: one for each agent that it depends on and that has
-    /// an output.
+    /// Returns the outputs that the agent reads if it starts now: the latest of each agent that it depends on, with the execution number.
     pub fn dependency_outputs(&self, id: AgentId) -> IndexMap<Arc<str>, (u32, Arc<Value>)> {
         let mut outputs: IndexMap<Arc<str>, (u32, Arc<Value>)> = IndexMap::new();
         for (_, edge) in self.plan.incoming_edges(id) {
@@ -517,7 +513,7 @@ impl ConversationState {
         outputs
     }
 
-    /// Returns the values that a condition on the edge can read.
+    /// Returns the values that the condition of the edge can read.
     pub fn edge_condition_values(&self, edge: &PlanEdge) -> ConditionSnapshot {
         ConditionSnapshot {
             output: self.edge_output_or_failure(edge).map(|(_, output)| output.clone()),
@@ -552,17 +548,17 @@ impl AgentState {
         self.executions
     }
 
-    /// Returns the turn in which it last started.
+    /// Returns the turn in which the agent last started.
     pub fn last_start_turn(&self) -> Option<u32> {
         self.last_started
     }
 
-    /// Returns the turn of its last success.
+    /// Returns the turn of the agent's last success.
     pub fn last_success_turn(&self) -> Option<u32> {
         self.last_success
     }
 
-    /// Returns the turn of its last failure.
+    /// Returns the turn of the agent's last failure.
     pub fn last_failure_turn(&self) -> Option<u32> {
         self.last_failure
     }
@@ -587,12 +583,12 @@ impl AgentState {
         self.output.as_ref().map(|(_, output)| output)
     }
 
-    /// LLM: the messages between the agent and its model.
+    /// Returns the messages between the LLM agent and its model.
     pub fn thread(&self) -> &Arc<Thread> {
         &self.thread
     }
 
-    /// LLM, with `for_each`: the messages between the agent and its model, by the key of the part.
+    /// Returns the threads of the parts of an LLM agent with `for_each`, by the key of the part.
     pub fn threads_by_key(&self) -> &Arc<ThreadsByPartKey> {
         &self.threads_by_key
     }
@@ -602,7 +598,7 @@ impl AgentState {
         self.abandoned_usage
     }
 
-    /// LLM: the number of requests to its model.
+    /// Returns the number of requests of the LLM agent to its model.
     pub fn requests_made(&self) -> u64 {
         self.requests_made
     }

@@ -49,12 +49,12 @@ pub struct ExecutionSlot {
 }
 
 impl ExecutionSlot {
-    /// Returns the usage of the execution until now, with the records of an attempt that has not ended.
+    /// Returns the usage of the execution so far, including an attempt that has not ended.
     pub fn usage_so_far(&self) -> Option<ModelUsage> {
         ModelUsage::sum_optional(self.usage, self.exchanges.uncounted_usage())
     }
 
-    /// Counts the tool calls of the execution until now, with the records of an attempt that has not ended.
+    /// Counts the tool calls of the execution so far, including those of an attempt that has not ended.
     pub fn count_tool_calls_so_far(&self) -> FailureCounts {
         let own = self.exchanges.iter().filter(|(_, calls, _)| calls.is_empty());
         own.fold(self.tool_calls, |sum, (_, _, exchange)| {

@@ -2,7 +2,7 @@
 
 use super::{ThreadSize, TurnRetention, WindowLimits};
 
-/// Blocks in order, of which those in the middle are left out if not all fit.
+/// Blocks of messages in order. Blocks in the middle are left out if not all fit.
 pub(super) struct OrderedBlocks<'a> {
     pub(super) limits: WindowLimits,
     pub(super) keep: TurnRetention,
@@ -14,8 +14,7 @@ pub(super) struct OrderedBlocks<'a> {
 }
 
 impl OrderedBlocks<'_> {
-    /// Returns the numbers of blocks that are kept at the beginning and at the end: at least `must` at the end, and no
-    /// more than `most` together.
+    /// Returns the numbers of blocks kept at the start and at the end: at least `must` at the end, at most `most` together.
     pub(super) fn count_kept_at_ends(&self, must: usize, most: usize) -> (usize, usize) {
         let all = self.blocks.len();
         // Without a limit, the number of blocks is the limit.
@@ -38,10 +37,12 @@ impl OrderedBlocks<'_> {
         (head, tail)
     }
 
+    /// Returns whether this number of blocks at the start and at the end fits the limits.
     fn fits_limits(&self, head: usize, tail: usize) -> bool {
         self.limits.allows_size(self.kept_size(head, tail))
     }
 
+    /// Returns the size with this number of blocks kept at the start and at the end.
     fn kept_size(&self, head: usize, tail: usize) -> ThreadSize {
         let all = self.blocks.len();
         if head + tail >= all {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::thread::{Message, MessageRole};
 
-/// A message as a script sees it.
+/// Message or tool result, as a script receives the messages of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptMessageEntry {
     /// The message at this index, without the results of its tool calls.
@@ -16,7 +16,7 @@ pub enum ScriptMessageEntry {
     Result(usize, usize),
 }
 
-/// The messages that are sent.
+/// Messages that a script selected, and the indexes of the entries that are not sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptSelectedMessages {
     /// The messages.
@@ -39,7 +39,7 @@ pub enum SelectionError {
     Dangling(usize),
 }
 
-/// Returns the messages of a thread as a script sees them.
+/// Returns the messages and the tool results of a thread as separate entries, as a script receives them.
 pub fn list_script_entries(messages: &[Message]) -> Vec<ScriptMessageEntry> {
     let of_message = |(at, message): (usize, &Message)| {
         let results = (0..message.tool_calls.len()).map(move |call| ScriptMessageEntry::Result(at, call));
@@ -48,13 +48,13 @@ pub fn list_script_entries(messages: &[Message]) -> Vec<ScriptMessageEntry> {
     messages.iter().enumerate().flat_map(of_message).collect()
 }
 
-/// Returns the messages that a script has selected. `all` has the form in which the script sees the `entries`.
+/// Returns the messages that a script has selected. `all` has the form in which the script receives the entries.
 ///
-/// A call whose result is left out is left out too, and so is a reply of which nothing remains. The results that the
-/// model waits for are always sent.
+/// A call whose result is left out is left out as well, and so is a reply without content. Results that the model waits for are always
+/// sent.
 ///
 /// # Errors
-/// [`SelectionError`]: the selection is not a part of the entries in their order, or a message that must be sent is missing.
+/// [`SelectionError`]: the selection is not a part of the entries in their order, or a required message is missing.
 pub fn apply_script_selection<T: PartialEq>(
     all: &[T],
     selection: &[T],
@@ -100,6 +100,9 @@ pub fn apply_script_selection<T: PartialEq>(
 }
 
 /// Returns the indexes of the selected entries.
+///
+/// # Errors
+/// An item is not an entry, or is out of order.
 fn find_selected_indexes<T: PartialEq>(all: &[T], selection: &[T]) -> Result<Vec<usize>, SelectionError> {
     let mut indexes = Vec::with_capacity(selection.len());
     let mut end = all.len();

@@ -12,20 +12,21 @@ use super::template_names::{
 };
 use ensemble_language::condition::Condition;
 
+/// Reason for an expression that cannot be converted.
 const NO_EQUIVALENT: &str = "a part of the expression has no equivalent in this language";
-/// How often a value of a `set` step is written in the place of its name.
+/// Largest number of times that values of `set` steps are inserted into one expression.
 const MAX_INSERTED_VALUES: usize = 50;
-/// The longest expression.
+/// Largest length of an expression in bytes.
 const LONGEST: usize = 20_000;
 
-/// A converted expression.
+/// Converted expression, and whether the expression reads other steps.
 pub(super) struct ConvertedExpression {
     pub(super) text: String,
     /// Whether it reads anything besides the output of its own step and the inputs.
     pub(super) reads_others: bool,
 }
 
-/// Converts `when` of a route: a template, or an expression over the keys of the output.
+/// Converts `when` of a route: a template, or an expression over the keys of the output. `source` is the step with the route.
 pub(super) fn convert_route_condition(
     text: &str,
     names: &WorkflowTemplateNames,
@@ -34,11 +35,15 @@ pub(super) fn convert_route_condition(
     convert_template_or_expression(text, names, ExpressionPosition::Condition(source))
 }
 
-/// Converts a template of the workflow's output, or the path of a list.
+/// Converts a template of the workflow output, or the path of a list.
 pub(super) fn convert_result_expression(text: &str, names: &WorkflowTemplateNames) -> Result<String, ConversionError> {
     convert_template_or_expression(text, names, ExpressionPosition::Result).map(|converted| converted.text)
 }
 
+/// Converts a text in this position.
+///
+/// # Errors
+/// The reason why the text cannot be converted.
 fn convert_template_or_expression(
     text: &str,
     names: &WorkflowTemplateNames,
@@ -75,11 +80,12 @@ fn convert_template_or_expression(
     }
 }
 
-/// Returns whether a text is a path of names, as `source` of a `for_each` is.
+/// Returns whether the text is a path of names with at least one dot, such as `source` of a `for_each`.
 fn is_dotted_path(text: &str) -> bool {
     !text.is_empty() && text.contains('.') && text.split('.').all(is_identifier)
 }
 
+/// Converter of one expression.
 struct ExpressionConverter<'a> {
     names: &'a WorkflowTemplateNames,
     place: ExpressionPosition<'a>,
@@ -90,13 +96,14 @@ struct ExpressionConverter<'a> {
 }
 
 impl ExpressionConverter<'_> {
+    /// Parses and converts the text of an expression.
     fn convert_expression_text(&self, text: &str) -> Result<String, ConversionError> {
         jinja::tokenize_template(text, true)?;
         let expression = parse_expr(text).map_err(|_| "it is not a valid expression")?;
         self.convert_expression_tree(&expression)
     }
 
-    /// Returns a template as one expression.
+    /// Converts the parts of a template to one expression that concatenates them.
     fn convert_template_parts(&self, statements: &[Stmt<'_>]) -> Result<String, ConversionError> {
         let mut parts: Vec<(String, bool)> = Vec::new();
         for statement in statements {
@@ -128,7 +135,7 @@ impl ExpressionConverter<'_> {
         }
     }
 
-    /// Returns an operand.
+    /// Converts an operand, with parentheses if the operand is not a simple value.
     fn convert_operand(&self, expression: &Expr<'_>) -> Result<String, ConversionError> {
         let text = self.convert_expression_tree(expression)?;
         let binds = matches!(
@@ -138,6 +145,7 @@ impl ExpressionConverter<'_> {
         Ok(if binds { format!("({text})") } else { text })
     }
 
+    /// Converts a parsed expression.
     fn convert_expression_tree(&self, expression: &Expr<'_>) -> Result<String, ConversionError> {
         if let Some((root, keys)) = split_attribute_chain(expression) {
             return self.convert_name_path(root, &keys);
@@ -260,12 +268,14 @@ impl ExpressionConverter<'_> {
         }
     }
 
+    /// Converts a list literal.
     fn convert_list_items(&self, items: &[Expr<'_>]) -> Result<String, ConversionError> {
         let items: Result<Vec<String>, ConversionError> =
             items.iter().map(|item| self.convert_expression_tree(item)).collect();
         Ok(format!("[{}]", items?.join(", ")))
     }
 
+    /// Converts the positional arguments of a call, separated by commas.
     fn convert_arguments(&self, arguments: &[CallArg<'_>]) -> Result<String, ConversionError> {
         let texts: Result<Vec<String>, ConversionError> = arguments
             .iter()
@@ -277,6 +287,7 @@ impl ExpressionConverter<'_> {
         Ok(texts?.join(", "))
     }
 
+    /// Converts a filter to a function with the same result.
     fn convert_filter_call(
         &self,
         name: &str,
@@ -312,6 +323,7 @@ impl ExpressionConverter<'_> {
         Ok(format!("{function}({inner}{comma}{more})"))
     }
 
+    /// Converts a name with keys to the corresponding name of this language. Records whether the path reads other steps.
     fn convert_name_path(&self, root: &str, keys: &[&str]) -> Result<String, ConversionError> {
         let (mut text, used, soft) = match self.names.find_path_replacement(root, keys, self.place) {
             PathReplacement::Path { text, used, soft } => {
@@ -359,7 +371,7 @@ impl ExpressionConverter<'_> {
     }
 }
 
-/// Returns a value followed by keys.
+/// Appends member accesses to the text. If `soft`, a missing value is no error.
 fn append_member_keys(mut text: String, keys: &[&str], soft: bool) -> String {
     for key in keys {
         let mark = if soft { "?" } else { "" };
@@ -373,7 +385,7 @@ fn append_member_keys(mut text: String, keys: &[&str], soft: bool) -> String {
     text
 }
 
-/// Returns a name with the keys behind it.
+/// Splits member accesses into the name and the keys. Returns `None` for another expression.
 fn split_attribute_chain<'e>(expression: &'e Expr<'_>) -> Option<(&'e str, Vec<&'e str>)> {
     let mut keys = Vec::new();
     let mut at = expression;
@@ -399,6 +411,7 @@ fn split_attribute_chain<'e>(expression: &'e Expr<'_>) -> Option<(&'e str, Vec<&
     }
 }
 
+/// Converts a constant value to a literal.
 fn convert_literal(value: &minijinja::Value) -> Result<String, ConversionError> {
     if value.is_none() {
         return Ok("None".to_owned());

@@ -28,7 +28,7 @@ pub(super) enum WorkflowStepKind {
     OptionField,
 }
 
-/// A step of a workflow.
+/// Step of a workflow, with its old and new name and its routes.
 pub(super) struct WorkflowStep<'a> {
     pub(super) old: String,
     pub(super) new: String,
@@ -41,7 +41,7 @@ pub(super) struct WorkflowStep<'a> {
     pub(super) is_dissolved: bool,
 }
 
-/// A route.
+/// Route to another step, with the converted condition.
 #[derive(Debug, Clone)]
 struct ConvertedRoute {
     to: usize,
@@ -49,12 +49,12 @@ struct ConvertedRoute {
     condition: Option<String>,
 }
 
-/// A dependency of an agent.
+/// Keys of a dependency of a converted step.
 pub(super) struct StepDependencyKeys {
     pub(super) keys: serde_json::Map<String, Value>,
 }
 
-/// The steps of a workflow and their order.
+/// Steps of a workflow and the routes between them.
 pub(super) struct WorkflowGraph<'a> {
     pub(super) stages: Vec<WorkflowStep<'a>>,
     pub(super) names: WorkflowTemplateNames,
@@ -64,6 +64,7 @@ pub(super) struct WorkflowGraph<'a> {
 }
 
 impl<'a> WorkflowGraph<'a> {
+    /// Builds the graph from the file, converts the routes, and computes which steps are reached and which repeat.
     pub(super) fn build_from_workflow(task: &mut ImportTask<'a>, root: &'a YamlNode) -> Self {
         let mut flow = Self {
             stages: collect_workflow_steps(root),
@@ -117,10 +118,12 @@ impl<'a> WorkflowGraph<'a> {
         flow
     }
 
+    /// Returns the index of the step with this old name.
     fn find_step_index(&self, old: &str) -> Option<usize> {
         self.stages.iter().position(|stage| stage.old == old)
     }
 
+    /// Returns whether a route leads to the step at this index.
     pub(super) fn is_step_reached(&self, at: usize) -> bool {
         self.reached_steps.contains(&at)
     }
@@ -130,8 +133,7 @@ impl<'a> WorkflowGraph<'a> {
         self.repeating_steps.contains(&at)
     }
 
-    /// Returns the steps that can follow a step: a route to a group leads to its members, and a group is over after its
-    /// members.
+    /// Returns the steps that can follow the step. Members of a group follow a route to the group, and the group follows its members.
     fn list_next_steps(&self, at: usize) -> Vec<usize> {
         let mut next: Vec<usize> = self.stages[at]
             .exits
@@ -146,7 +148,7 @@ impl<'a> WorkflowGraph<'a> {
         next
     }
 
-    /// Returns the steps that run first when a route leads to a step.
+    /// Returns the steps that run first for a route to this step: the members of a group, or the step itself.
     fn list_entry_steps(&self, at: usize) -> Vec<usize> {
         let members = &self.stages[at].members;
         if members.is_empty() { vec![at] } else { members.clone() }
@@ -159,7 +161,7 @@ impl<'a> WorkflowGraph<'a> {
             .collect()
     }
 
-    /// A group is no agent if one step alone follows it, without a condition, and follows nothing else.
+    /// Returns whether the group needs no agent: a single step follows the group without a condition, and follows nothing else.
     fn can_dissolve_group(&self, at: usize) -> bool {
         let stage = &self.stages[at];
         if stage.kind != WorkflowStepKind::Parallel || stage.members.is_empty() || continues_after_failure(stage.node) {
@@ -180,7 +182,7 @@ impl<'a> WorkflowGraph<'a> {
         }
     }
 
-    /// Returns the routes of a step, each with the whole condition under which it is taken.
+    /// Converts the routes of a step. The condition of a route includes the negated conditions of earlier routes.
     fn convert_routes(&mut self, task: &mut ImportTask<'a>, at: usize) -> Vec<ConvertedRoute> {
         let stage = &self.stages[at];
         let (old, kind, node) = (stage.old.clone(), stage.kind, stage.node);
@@ -286,11 +288,12 @@ impl<'a> WorkflowGraph<'a> {
         exits
     }
 
+    /// Returns the step that the value of a route names. Returns `None` for the end and for unknown names.
     fn find_target_step(&self, node: &YamlNode) -> Option<usize> {
         self.find_step_index(&scalar_or_empty_text(node))
     }
 
-    /// Returns the step that a route names; `None` for the end.
+    /// Returns the step that a route names. Returns `None` for the end. Reports an unknown name.
     fn resolve_route_target(&self, task: &mut ImportTask<'a>, node: &'a YamlNode) -> Option<usize> {
         let name = scalar_or_empty_text(node);
         let target = self.find_step_index(&name);
@@ -301,7 +304,7 @@ impl<'a> WorkflowGraph<'a> {
         target
     }
 
-    /// Returns the dependencies of an agent.
+    /// Builds the dependencies of the agent for the step from the routes to the step.
     pub(super) fn build_dependencies(&self, at: usize) -> Vec<StepDependencyKeys> {
         let mut targets: BTreeSet<usize> = [at].into();
         for (group, stage) in self.stages.iter().enumerate() {
@@ -354,6 +357,7 @@ impl<'a> WorkflowGraph<'a> {
     }
 }
 
+/// Builds the keys of a dependency on the agent `name`.
 fn build_dependency(name: &str, on: &str, condition: Option<&str>) -> StepDependencyKeys {
     let mut keys = serde_json::Map::new();
     keys.insert("agent_name".to_owned(), json!(name));
@@ -366,8 +370,8 @@ fn build_dependency(name: &str, on: &str, condition: Option<&str>) -> StepDepend
     StepDependencyKeys { keys }
 }
 
-/// Returns the condition of a route: none of the routes before it, and its own. An exit code alone is how the script
-/// ends.
+/// Returns `on` and the condition of a route: not the earlier conditions, and its own condition.
+/// Conditions about the exit code alone become `success` or `failure`.
 fn combine_route_conditions(
     before: &[String],
     own: Option<&str>,
@@ -393,18 +397,19 @@ fn combine_route_conditions(
     (always, (!parts.is_empty()).then(|| parts.join(" and ")))
 }
 
-/// Returns the answer that an option of a gate stands for.
+/// Returns the answer of an operator for this option of a gate.
 pub(super) fn gate_option_answer(option: &YamlNode) -> String {
     let choice_node = ["value", "name", "label"].iter().find_map(|key| option.get(key));
     choice_node.map(scalar_or_empty_text).unwrap_or_default()
 }
 
-/// Returns whether a group goes on if a part of it has failed.
+/// Returns whether the group continues after a failed part.
 pub(super) fn continues_after_failure(node: &YamlNode) -> bool {
     node.get("failure_mode")
         .is_some_and(|node| scalar_or_empty_text(node) == "continue_on_error")
 }
 
+/// Collects the steps of the workflow with unique new names: agents, groups, list steps, and fields of gate options.
 fn collect_workflow_steps(root: &YamlNode) -> Vec<WorkflowStep<'_>> {
     let mut stages: Vec<WorkflowStep<'_>> = Vec::new();
     let list = |key: &str| root.get(key).and_then(YamlNode::items).unwrap_or_default();
@@ -495,6 +500,7 @@ fn collect_workflow_steps(root: &YamlNode) -> Vec<WorkflowStep<'_>> {
     stages
 }
 
+/// Returns the kind of a step by its `type`.
 pub(super) fn detect_step_kind(node: &YamlNode) -> WorkflowStepKind {
     match node.get("type").map(scalar_or_empty_text).unwrap_or_default().as_str() {
         "script" => WorkflowStepKind::Script,
@@ -508,6 +514,7 @@ pub(super) fn detect_step_kind(node: &YamlNode) -> WorkflowStepKind {
     }
 }
 
+/// Returns the form of the output of a step, as templates read the output.
 fn detect_output_form(stage: &WorkflowStep<'_>, all: &[WorkflowStep<'_>]) -> StepOutputForm {
     let has = |node: &YamlNode, key: &str| node.get(key).is_some_and(|node| !list_map_entries(node).is_empty());
     match stage.kind {
@@ -547,7 +554,7 @@ fn detect_output_form(stage: &WorkflowStep<'_>, all: &[WorkflowStep<'_>]) -> Ste
     }
 }
 
-/// Returns how many options of a gate ask for this field.
+/// Returns the number of gate options that ask for this field.
 fn count_gate_options_with_field(gate: &YamlNode, field: Option<&str>) -> usize {
     let options = gate.get("options").and_then(YamlNode::items).unwrap_or_default();
     let fields = options

@@ -5,16 +5,18 @@ use minijinja::syntax::SyntaxConfig;
 
 use super::template_names::{ExpressionPosition, PathReplacement, WorkflowTemplateNames};
 
-/// The most tokens of one tag and of one template; the parser of the template library goes as deep as a text does.
+/// Largest number of tokens in one tag. The parser of templates recurses as deep as a text is nested.
 const MAX_TAG_TOKENS: usize = 120;
+/// Largest number of tokens in one template.
 const MAX_TEMPLATE_TOKENS: usize = 20_000;
-/// The most `elif` of one template.
+/// Largest number of `if`, `elif` and `for` tags in one template.
 const MAX_BRANCH_TAGS: usize = 60;
-/// How deep the values of `set` steps may be in each other.
+/// Largest depth of nested values of `set` steps.
 const DEPTH: usize = 6;
-/// The longest text that is written.
+/// Largest length of a converted template in bytes.
 const LONGEST: usize = 200_000;
 
+/// Words of template tags and expressions that are not variables.
 const JINJA_KEYWORDS: [&str; 14] = [
     "for",
     "in",
@@ -32,13 +34,16 @@ const JINJA_KEYWORDS: [&str; 14] = [
     "loop",
 ];
 
-/// Why a text cannot be converted.
+/// Reason why a text cannot be converted.
 pub(super) type ConversionError = &'static str;
 
-/// A part of a template.
+/// Token of a template with its byte range.
 type SpannedToken<'a> = (Token<'a>, usize, usize);
 
-/// Returns the tokens of a template, or of an expression; refuses texts that are too deep to be parsed.
+/// Splits a template or an expression into tokens.
+///
+/// # Errors
+/// The text is invalid, or too large to be parsed.
 pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<SpannedToken<'_>>, ConversionError> {
     let mut pieces = Vec::new();
     let (mut in_tag, mut elifs) = (0, 0);
@@ -61,11 +66,12 @@ pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<S
     Ok(pieces)
 }
 
+/// Converts an offset of the tokenizer to a byte index.
 fn offset_to_index(offset: u32) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// Returns a template in which the names are those of this language.
+/// Replaces the names in a template by names of this language. `local` is an additional local name.
 pub(super) fn convert_template_names(
     text: &str,
     names: &WorkflowTemplateNames,
@@ -74,6 +80,7 @@ pub(super) fn convert_template_names(
     convert_names_with_depth(text, names, local, false, DEPTH)
 }
 
+/// Replaces the names in a template or an expression. `depth` limits the nested values of `set` steps.
 fn convert_names_with_depth(
     text: &str,
     names: &WorkflowTemplateNames,
@@ -146,7 +153,7 @@ fn convert_names_with_depth(
     Ok(out)
 }
 
-/// Returns the names that `for` and `set` give to values.
+/// Returns the names that `for`, `set`, `with` and `macro` define in the template.
 fn list_template_local_names<'a>(pieces: &[SpannedToken<'a>]) -> Vec<&'a str> {
     let mut locals = vec!["loop"];
     for (at, (token, ..)) in pieces.iter().enumerate() {
@@ -167,18 +174,19 @@ fn list_template_local_names<'a>(pieces: &[SpannedToken<'a>]) -> Vec<&'a str> {
     locals
 }
 
-/// `.NAME()`.
+/// Returns whether the token is the name in `.NAME()`.
 fn is_method_call_without_arguments(pieces: &[SpannedToken<'_>], at: usize) -> bool {
     matches!(token_before(pieces, at, 1), Some(Token::Dot))
         && matches!(pieces.get(at + 1), Some((Token::ParenOpen, ..)))
         && matches!(pieces.get(at + 2), Some((Token::ParenClose, ..)))
 }
 
+/// Returns the token `back` positions before this index.
 fn token_before<'p, 'a>(pieces: &'p [SpannedToken<'a>], at: usize, back: usize) -> Option<&'p Token<'a>> {
     at.checked_sub(back).map(|at| &pieces[at].0)
 }
 
-/// Returns whether a word is the name of a value, and not a keyword, a key, a test, a filter or a tag.
+/// Returns whether the word is a variable, and not a keyword, member, test, filter, argument name or tag.
 fn is_variable_name(pieces: &[SpannedToken<'_>], at: usize, word: &str) -> bool {
     if JINJA_KEYWORDS.contains(&word) {
         return false;
@@ -195,7 +203,7 @@ fn is_variable_name(pieces: &[SpannedToken<'_>], at: usize, word: &str) -> bool 
     !is_test && !keyword && !matches!(after, Some(Token::ParenOpen))
 }
 
-/// Returns the keys behind a name, each with the index and the end of its last token.
+/// Returns the keys after a name, and for each key the index and the end of its last token.
 fn read_key_chain<'a>(pieces: &[SpannedToken<'a>], at: usize) -> (Vec<&'a str>, Vec<(usize, usize)>) {
     let mut keys = Vec::new();
     let mut ends = Vec::new();
@@ -219,8 +227,7 @@ fn read_key_chain<'a>(pieces: &[SpannedToken<'a>], at: usize) -> (Vec<&'a str>, 
     }
 }
 
-/// Returns a template without blocks as one expression of Conductor: the value of its only expression, or the parts as
-/// one text.
+/// Converts a template without blocks to one expression of Conductor: its only expression, or the concatenated parts.
 pub(super) fn template_to_expression(text: &str) -> Option<String> {
     let text = text.trim();
     let mut parts = Vec::new();

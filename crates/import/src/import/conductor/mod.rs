@@ -23,21 +23,21 @@ use ensemble_language::loader::document::{YamlContent, YamlDocument, YamlEntry, 
 
 use flow::WorkflowGraph;
 
-/// What stands for the exit code of a script in the condition of a route.
+/// Expression that replaces the exit code of a script in the condition of a route.
 const EXIT_CODE_EXPRESSION: &str = "(1 if output.get('kind') == 'exit' else 0)";
-/// The `max_iterations` of a workflow without one.
+/// Default of `max_iterations` in Conductor.
 const DEFAULT_MAX_ITERATIONS: u64 = 10;
-/// The time limit of a workflow without one; Conductor has none.
+/// Time limit in seconds for a workflow without a limit. Conductor has no default.
 const DEFAULT_TIMEOUT_SECONDS: u64 = 86_400;
 
-/// Returns whether this is certainly a workflow of Conductor.
+/// Returns whether the document has the keys of a Conductor workflow.
 pub(super) fn is_conductor_workflow(document: &YamlDocument) -> bool {
     let workflow = document.root().get("workflow");
     workflow.is_some_and(|workflow| workflow.get("entry_point").is_some())
         && document.root().get("agents").is_some_and(|node| node.items().is_some())
 }
 
-/// Returns a sentence about keys of Conductor without an equivalent: why, and what to write instead.
+/// Returns the reason why a key of Conductor is not converted, and the replacement.
 fn find_conductor_key_advice(key: &str) -> (&'static str, &'static str) {
     match key {
         "hooks" => (
@@ -103,7 +103,7 @@ fn find_conductor_key_advice(key: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Keys without an effect on what happens here, which nobody misses.
+/// Keys that have no effect on a run here. They are dropped without a report.
 const KEYS_WITHOUT_EFFECT: [&str; 8] = [
     "version",
     "metadata",
@@ -116,7 +116,7 @@ const KEYS_WITHOUT_EFFECT: [&str; 8] = [
 ];
 
 impl<'a> ImportTask<'a> {
-    /// Returns the draft of a workflow of Conductor.
+    /// Converts the workflow to the draft of an ensemble.
     pub(super) fn convert_conductor_workflow(&mut self) -> DraftMap {
         let root: &'a YamlNode = self.document.root();
         let flow = WorkflowGraph::build_from_workflow(self, root);
@@ -197,7 +197,7 @@ impl<'a> ImportTask<'a> {
         map
     }
 
-    /// Keys of `runtime` that are neither part of a model profile nor of a tool.
+    /// Converts a `runtime` entry. Reports keys that belong to neither a model profile nor a tool.
     fn convert_runtime_key(
         &mut self,
         map: &mut DraftMap,
@@ -225,6 +225,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
+    /// Reports the keys that are neither known nor without effect, and adds them as comments.
     fn report_unknown_conductor_keys(&mut self, map: &mut DraftMap, node: &'a YamlNode, known: &[&str]) {
         for entry in list_map_entries(node) {
             if !known.contains(&&*entry.key) && !KEYS_WITHOUT_EFFECT.contains(&&*entry.key) {
@@ -234,6 +235,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
+    /// Converts the limits of the workflow. Adds a default number of turns and a time limit of one day. Reports other limits.
     fn convert_conductor_limits(&mut self, map: &mut DraftMap, workflow: Option<&'a YamlNode>) {
         let limits = workflow.and_then(|workflow| workflow.get("limits"));
         let number = |key: &str| limits.and_then(|limits| limits.get(key)).map(value_of);
@@ -273,7 +275,7 @@ impl<'a> ImportTask<'a> {
         ));
     }
 
-    /// `output` of the workflow: expressions in place of templates.
+    /// Converts `output` of the workflow to expressions of `result`. Reports expressions that cannot be converted.
     fn convert_conductor_result(&mut self, map: &mut DraftMap, entry: &'a YamlEntry, flow: &WorkflowGraph<'a>) {
         let mut result = DraftMap::default();
         for inner in list_map_entries(&entry.value) {
@@ -298,7 +300,7 @@ impl<'a> ImportTask<'a> {
     }
 }
 
-/// Returns whether a key is set to true; `false` for a missing one.
+/// Returns whether the key is set to true. Returns `false` for a missing key.
 fn is_key_true(node: &YamlNode, key: &str) -> bool {
     node.get(key).is_some_and(is_true_value)
 }

@@ -9,10 +9,10 @@ use super::super::{ImportTask, list_map_entries};
 use ensemble_language::loader::document::{YamlContent, YamlEntry, YamlNode};
 use ensemble_language::source::Span;
 
-/// The profile of agents that name no model.
+/// Name of the profile of agents that name no model.
 const DEFAULT_PROFILE: &str = "default";
 
-/// The model settings that the agents of a workflow share.
+/// Model profiles, tools and settings that the agents of a workflow share.
 pub(super) struct WorkflowModels<'a> {
     runtime: Option<&'a YamlNode>,
     pricing: Option<&'a YamlNode>,
@@ -24,6 +24,7 @@ pub(super) struct WorkflowModels<'a> {
 }
 
 impl<'a> WorkflowModels<'a> {
+    /// Creates the settings of the workflow, without profiles and tools yet.
     pub(super) fn from_workflow(workflow: Option<&'a YamlNode>) -> Self {
         Self {
             runtime: workflow.and_then(|workflow| workflow.get("runtime")),
@@ -36,6 +37,7 @@ impl<'a> WorkflowModels<'a> {
         }
     }
 
+    /// Returns the collected profiles and removes them.
     pub(super) fn take_profile_drafts(&mut self) -> DraftMap {
         let mut all = DraftMap::default();
         for (name, _, value) in std::mem::take(&mut self.profiles) {
@@ -44,16 +46,18 @@ impl<'a> WorkflowModels<'a> {
         all
     }
 
+    /// Returns the collected tools and removes them.
     pub(super) fn take_tool_drafts(&mut self) -> DraftMap {
         std::mem::take(&mut self.tools)
     }
 
+    /// Returns the setting of `runtime` if it is not null.
     fn runtime_setting(&self, key: &str) -> Option<&'a YamlNode> {
         let node = self.runtime?.get(key)?;
         (value_of(node) != Value::Null).then_some(node)
     }
 
-    /// Returns the provider of the workflow: its name, and its settings if it has some.
+    /// Returns the provider of the workflow, `copilot` by default, and its settings if there are any.
     fn default_provider_and_settings(&self) -> (String, Option<&'a YamlNode>) {
         match self.runtime_setting("provider") {
             Some(node) if node.get("name").is_some() => (
@@ -66,14 +70,14 @@ impl<'a> WorkflowModels<'a> {
         }
     }
 
-    /// Returns how many requests an agent can make while it calls tools.
+    /// Returns the setting for the number of requests of an agent that calls tools.
     pub(super) fn max_agent_iterations(&self) -> Option<Value> {
         self.runtime_setting("max_agent_iterations").map(value_of)
     }
 }
 
 impl<'a> ImportTask<'a> {
-    /// Returns the profile of an agent.
+    /// Returns the name of the profile for the agent. Adds a profile if none has the same provider, model and effort.
     pub(super) fn find_or_add_model_profile(
         &mut self,
         agent: &'a YamlNode,
@@ -134,6 +138,7 @@ impl<'a> ImportTask<'a> {
         name
     }
 
+    /// Builds a profile from provider, model, effort, settings and prices. Reports an unknown provider.
     fn build_model_profile(
         &mut self,
         provider: &str,
@@ -195,6 +200,7 @@ impl<'a> ImportTask<'a> {
         Value::Object(profile)
     }
 
+    /// Converts one setting of a provider. Reports a setting without an equivalent.
     fn convert_provider_setting(&mut self, profile: &mut JsonMap<String, Value>, entry: &'a YamlEntry) {
         let text = scalar_or_empty_text(&entry.value);
         match &*entry.key {
@@ -227,7 +233,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// MCP servers become tools.
+    /// Converts MCP servers to tools.
     pub(super) fn convert_mcp_servers(&mut self, node: &'a YamlNode, models: &mut WorkflowModels<'a>) {
         for entry in list_map_entries(node) {
             let server: &YamlNode = &entry.value;
@@ -269,7 +275,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// Returns the tools of an agent: all servers, unless it names some.
+    /// Returns the tools of an agent: the named tools, or all servers. Reports unknown servers.
     pub(super) fn convert_agent_tools(&mut self, agent: &'a YamlNode, models: &WorkflowModels<'a>) -> Option<Value> {
         let all = models.servers.iter().flat_map(|(_, new)| new);
         let Some(list) = agent.get("tools").and_then(YamlNode::items) else {
@@ -297,11 +303,12 @@ impl<'a> ImportTask<'a> {
     }
 }
 
+/// Returns whether the model is missing or computed by a template, so that the agent uses the default profile.
 fn needs_default_profile(model: &str) -> bool {
     model.is_empty() || model.contains("{{")
 }
 
-/// Returns a map of strings, in which `${NAME}` reads the environment.
+/// Converts a map of strings. `${NAME}` becomes a reference to an environment variable.
 pub(super) fn convert_environment_map(map: &YamlNode) -> Value {
     let pairs = list_map_entries(map).iter().map(|entry| {
         let text = match &entry.value.content {
@@ -314,7 +321,7 @@ pub(super) fn convert_environment_map(map: &YamlNode) -> Value {
     Value::Object(pairs.collect())
 }
 
-/// Returns the name in `${NAME}` or `${NAME:-default}`.
+/// Returns the name in `${NAME}` or `${NAME:-default}`. Returns `None` for other texts.
 fn parse_variable_reference(text: &str) -> Option<String> {
     let inner = text.trim().strip_prefix("${")?.strip_suffix('}')?;
     let name = inner.split(':').next().unwrap_or(inner);
@@ -322,7 +329,7 @@ fn parse_variable_reference(text: &str) -> Option<String> {
     is_name.then(|| name.to_owned())
 }
 
-/// Returns the provider that offers a model with this name.
+/// Returns the likely provider of the model, by the name of the model.
 fn guess_provider_of_model(model: &str) -> &'static str {
     let last = model.rsplit('/').next().unwrap_or(model);
     let makers = [

@@ -7,7 +7,7 @@ use super::super::values::to_json as value_of;
 use super::is_key_true;
 use ensemble_language::loader::document::YamlNode;
 
-/// `workflow.input`: a schema for each input. An optional input has the empty value of its type.
+/// Converts the inputs of a workflow to schemas. An optional input has the empty value of its type as default.
 pub(super) fn convert_input_schemas(node: &YamlNode) -> Option<Value> {
     let mut all = Map::new();
     for entry in list_map_entries(node) {
@@ -32,11 +32,12 @@ pub(super) fn convert_input_schemas(node: &YamlNode) -> Option<Value> {
     (!all.is_empty()).then_some(Value::Object(all))
 }
 
-/// `output` of a step: an object with all these keys.
+/// Converts the output of a step to the schema of an object.
 pub(super) fn convert_output_schema(node: &YamlNode) -> Value {
     build_object_schema(node)
 }
 
+/// Builds the schema of an object with these fields. Fields are required by default.
 fn build_object_schema(fields: &YamlNode) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -49,7 +50,7 @@ fn build_object_schema(fields: &YamlNode) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
 }
 
-/// Converts a field.
+/// Converts the declaration of a field to a schema.
 fn convert_field_schema(node: &YamlNode) -> Value {
     let mut schema = Map::new();
     let kind = node.get("type").map(value_of).unwrap_or_default();

@@ -12,12 +12,12 @@ use ensemble_language::loader::document::{YamlEntry, YamlNode};
 use ensemble_language::source::Span;
 use ensemble_language::template::contains_tag_start;
 
-/// A step that does nothing but be a step: its output is an empty map.
+/// Script of a step without work, whose output is an empty object.
 const EMPTY_OUTPUT_SCRIPT: &str = "echo '{}'";
 /// The most items of a list; Conductor has no limit.
 const MAX_LIST_ITEMS: u64 = 1000;
 
-/// Keys that are read elsewhere, of all steps.
+/// Keys of all steps that other functions convert.
 const KEYS_CONVERTED_ELSEWHERE: [&str; 9] = [
     "name",
     "type",
@@ -31,7 +31,7 @@ const KEYS_CONVERTED_ELSEWHERE: [&str; 9] = [
 ];
 
 impl<'a> ImportTask<'a> {
-    /// Returns all steps that the workflow can reach.
+    /// Converts the steps that the workflow can reach, and reports the other steps.
     pub(super) fn convert_reached_steps(
         &mut self,
         flow: &WorkflowGraph<'a>,
@@ -144,7 +144,7 @@ impl<'a> ImportTask<'a> {
         map
     }
 
-    /// Keys without an equivalent.
+    /// Reports the keys that have no equivalent, and adds them as comments.
     fn report_unconverted_step_keys(&mut self, map: &mut DraftMap, node: &'a YamlNode, known: &[&str]) {
         for entry in list_map_entries(node) {
             let key = &*entry.key;
@@ -161,7 +161,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// A template with the names of this language, or a comment.
+    /// Adds a template with the names of this language under the key `new`, or a comment if it cannot be converted.
     fn put_converted_template(
         &mut self,
         map: &mut DraftMap,
@@ -276,7 +276,7 @@ impl<'a> ImportTask<'a> {
         );
     }
 
-    /// Returns a word of a command line that is known before the run.
+    /// Returns a word of a command line with known names replaced. Returns `None` if the word is computed during the run.
     fn resolve_constant_word(&self, word: &YamlNode, flow: &WorkflowGraph<'a>) -> Option<String> {
         let text = scalar_or_empty_text(word);
         let mut resolved_text = text
@@ -331,7 +331,7 @@ impl<'a> ImportTask<'a> {
         self.report_unconverted_step_keys(map, node, &["prompt", "options", "description"]);
     }
 
-    /// All questions are asked at once.
+    /// Converts a step with questions to an input agent that asks all questions at once.
     fn convert_questions_step(&mut self, map: &mut DraftMap, flow: &WorkflowGraph<'a>, node: &'a YamlNode) {
         let mut input = DraftMap::default();
         for entry in list_map_entries(node).iter().filter(|entry| &*entry.key == "prompt") {
@@ -605,7 +605,7 @@ fn put_dependencies_of_step(map: &mut DraftMap, flow: &WorkflowGraph<'_>, at: us
     ));
 }
 
-/// Returns the name of a step in a message.
+/// Returns the old name of a step for a message.
 fn readable_step_name(old: &str) -> String {
     old.replace('\u{0}', " ")
 }
@@ -621,7 +621,7 @@ fn convert_retry_settings(node: &YamlNode) -> Value {
     Value::Object(retry)
 }
 
-/// `500ms`, `60s`, `2.5m`, `1h` or a number of seconds.
+/// Parses `500ms`, `60s`, `2.5m`, `1h` or a number of seconds, up to one day.
 fn parse_duration_seconds(text: &str) -> Option<f64> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
     let (number, factor) = units
@@ -632,7 +632,7 @@ fn parse_duration_seconds(text: &str) -> Option<f64> {
     (seconds.is_finite() && seconds > 0.0 && seconds <= 86_400.0).then_some(seconds)
 }
 
-/// Returns a word for a shell.
+/// Quotes a word for a shell if necessary.
 fn quote_shell_word(word: &str) -> String {
     let safe =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | '=' | '@' | '%' | '+' | ',');

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// A step, as templates read it.
+/// Step of a workflow, as templates read its output.
 #[derive(Debug)]
 pub(super) struct TemplateStep {
     /// The name in the new file.
@@ -10,7 +10,7 @@ pub(super) struct TemplateStep {
     pub(super) reads: StepOutputForm,
 }
 
-/// The form of the output of a step.
+/// Form of the output of a step, as templates of Conductor read the output.
 #[derive(Debug)]
 pub(super) enum StepOutputForm {
     /// A model; `raw`: its reply is a text.
@@ -33,7 +33,7 @@ pub(super) enum StepOutputForm {
     NoOutput,
 }
 
-/// The position of an expression.
+/// Position of an expression: a prompt, the condition of a step, or a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExpressionPosition<'a> {
     Prompt,
@@ -43,7 +43,7 @@ pub(super) enum ExpressionPosition<'a> {
     Result,
 }
 
-/// The replacement of a path of names.
+/// Replacement of a name with keys.
 pub(super) enum PathReplacement {
     /// The text for the first `used` keys. `soft`: the value may be missing.
     Path { text: String, used: usize, soft: bool },
@@ -55,7 +55,7 @@ pub(super) enum PathReplacement {
     NoEquivalent(&'static str),
 }
 
-/// All names of a workflow.
+/// Names that templates of a workflow can read.
 #[derive(Debug, Default)]
 pub(super) struct WorkflowTemplateNames {
     pub(super) steps: HashMap<String, TemplateStep>,
@@ -64,7 +64,7 @@ pub(super) struct WorkflowTemplateNames {
 }
 
 impl WorkflowTemplateNames {
-    /// Returns the replacement of a name followed by keys.
+    /// Returns the replacement of a name with keys in this position.
     pub(super) fn find_path_replacement(
         &self,
         root: &str,
@@ -96,7 +96,7 @@ impl WorkflowTemplateNames {
         }
     }
 
-    /// Returns the step itself, as in `{% if step is defined %}`.
+    /// Returns the replacement of a step name without keys, as in `{% if step is defined %}`.
     fn replace_step_name(&self, root: &str, place: ExpressionPosition<'_>) -> PathReplacement {
         match self.steps.get(root).map(|step| &step.reads) {
             Some(StepOutputForm::Parallel(members)) => match members.last() {
@@ -108,6 +108,7 @@ impl WorkflowTemplateNames {
         }
     }
 
+    /// Returns the replacement of the whole output of a step. `used` is the number of replaced keys.
     fn replace_step_output(&self, step: &str, place: ExpressionPosition<'_>, used: usize) -> PathReplacement {
         let new = self.steps.get(step).map_or(step, |step| step.new.as_str());
         match place {
@@ -123,7 +124,7 @@ impl WorkflowTemplateNames {
         }
     }
 
-    /// Returns a key under the output of a step.
+    /// Returns the replacement of a key of the output of a step.
     fn replace_step_output_key(
         &self,
         step: &str,
@@ -142,6 +143,7 @@ impl WorkflowTemplateNames {
         }
     }
 
+    /// Returns the replacement of a member of a step, by the form of its output. `before` is the number of keys replaced already.
     fn replace_step_member(
         &self,
         name: &str,
@@ -241,6 +243,7 @@ impl WorkflowTemplateNames {
     }
 }
 
+/// Creates a replacement whose value must exist.
 fn required_path_replacement(text: String, used: usize) -> PathReplacement {
     PathReplacement::Path {
         text,
@@ -249,7 +252,7 @@ fn required_path_replacement(text: String, used: usize) -> PathReplacement {
     }
 }
 
-/// `map.key`, or `map["key"]` for a key that is not a word.
+/// Renders `map.key`, or `map["key"]` for a key that is not an identifier.
 pub(super) fn render_member_access(map: &str, key: &str) -> String {
     if is_identifier(key) {
         format!("{map}.{key}")
@@ -258,11 +261,12 @@ pub(super) fn render_member_access(map: &str, key: &str) -> String {
     }
 }
 
+/// Returns whether the text is an ASCII identifier.
 pub(super) fn is_identifier(text: &str) -> bool {
     ensemble_language::names::is_ascii_identifier(text)
 }
 
-/// Returns a string literal of both languages.
+/// Renders the text as a string literal that both languages accept.
 pub(super) fn quote_string_literal(text: &str) -> String {
     if text.chars().all(|c| !c.is_control() && !matches!(c, '\'' | '\\')) {
         return format!("'{text}'");
