@@ -38,7 +38,7 @@ use recorded::{ReplayRunner, SharedTurnRecording};
 pub use record::LogPositionCallback;
 pub use saved::SavedRecords;
 
-/// A record of a run, in whatever form.
+/// A recorded run that can be replayed: a stored run, a journal or a saved result.
 pub enum RunRecord {
     /// A run in a store.
     Run(Arc<dyn StoredRun>),

@@ -39,10 +39,10 @@ use crate::options::replacements::AgentReplacements;
 use crate::prepare::PreparedEnsemble;
 use crate::project::Project;
 
-/// Most bytes that a child process may write to stdout: 10 MiB.
+/// The maximum number of bytes that a child process can write to stdout: 10 MiB.
 const OUTPUT_CAP: usize = 10 << 20;
 
-/// The services that all agents of a run share, those of nested runs included.
+/// The services that all agents of a run share, including those of nested runs.
 #[derive(Clone)]
 pub(crate) struct SharedServices {
     /// Answers given with the run.
@@ -90,7 +90,7 @@ pub(crate) struct SharedServices {
 }
 
 impl SharedServices {
-    /// For the ensemble that this agent stands for.
+    /// Returns the services for the nested ensemble of this agent.
     pub(crate) fn for_nested_agent(&self, agent: &str) -> Self {
         Self {
             address: self.address.with_agent(agent.into()),
@@ -103,7 +103,7 @@ impl SharedServices {
         }
     }
 
-    /// For the ensemble that this tool of the agent stands for.
+    /// Returns the services for the nested ensemble of this tool of the agent.
     pub(crate) fn for_nested_tool(&self, agent: &str, tool: &str) -> Self {
         Self {
             address: self.address.with_agent(agent.into()).with_call(tool.into(), 1),
@@ -129,7 +129,7 @@ pub(crate) struct AgentBuildContext<'a> {
     pub(crate) profiles: ModelProfiles,
 }
 
-/// The prices of the models that a run can ask.
+/// The knowledge of the prices of the models that a run can call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum ModelPrices {
     /// The run asks no model.
@@ -141,7 +141,7 @@ pub(crate) enum ModelPrices {
     Known,
 }
 
-/// An ensemble inside another, ready.
+/// A nested ensemble that is ready to run.
 pub(crate) struct ReadyNestedEnsemble {
     /// Holds its conversations.
     pub(crate) conversations: Arc<dyn NestedRunService>,
@@ -153,11 +153,11 @@ pub(crate) struct ReadyNestedEnsemble {
     pub(crate) prices: ModelPrices,
 }
 
-/// Opens the ensemble that an agent or a tool of `outer` names.
+/// A function that prepares the nested ensemble that an agent or a tool names.
 pub(crate) type OpenInner<'o> =
     dyn Fn(&str, &PreparedEnsemble, &SharedServices) -> Result<ReadyNestedEnsemble, RunError> + 'o;
 
-/// The reason why an agent cannot run on this machine.
+/// An error that prevents an agent from running on this machine.
 pub(crate) struct AgentBuildError {
     message: String,
     help: Option<String>,
@@ -167,7 +167,7 @@ pub(crate) struct AgentBuildError {
 }
 
 impl AgentBuildContext<'_> {
-    /// Returns the limits of all child processes, and the environment of one that has these variables.
+    /// Returns the limits of a child process, and its environment with these variables.
     pub(crate) fn process_limits(
         &self,
         env: &[(String, EnvOrHeaderValue)],
@@ -182,7 +182,11 @@ impl AgentBuildContext<'_> {
         })
     }
 
-    /// Returns the values of these settings. A variable that is only passed on and not set is left out.
+    /// Returns the values of these settings. Omits a variable that is only inherited and not set.
+    ///
+    /// # Errors
+    ///
+    /// A variable is not set, or grants rights of the user.
     pub(crate) fn resolve_settings(
         &self,
         settings: &[(String, EnvOrHeaderValue)],
@@ -217,7 +221,7 @@ impl AgentBuildContext<'_> {
         Ok(values)
     }
 
-    /// Returns the model of that choice, with its fallbacks.
+    /// Connects the model of the choice, with its fallbacks and the reply cache. Without a cache, checks that the keys are set.
     pub(crate) fn connect_model(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
         let model = Model::connect_profiles(
             &self.profiles.resolve_chain(choice)?,
@@ -234,7 +238,7 @@ impl AgentBuildContext<'_> {
         })
     }
 
-    /// Builds the context window of the agent's thread.
+    /// Builds the context window of the agent's thread. Returns `None` if neither the agent nor the model limits it.
     pub(crate) fn build_window(&self, llm: &LlmSpec, model: &Model) -> Result<Option<AgentWindow>, AgentBuildError> {
         let link = model.profiles().next();
         let max_tokens = link.and_then(|link| input_token_limit(&link.profile));
@@ -254,7 +258,7 @@ impl AgentBuildContext<'_> {
         Ok(Some(AgentWindow::new(window, &outside)?))
     }
 
-    /// Reads a script that the ensemble names, from where scripts stand.
+    /// Returns a function that reads a script from the folder of the ensemble, the project root or its folder `scripts`.
     pub(crate) fn script_loader(&self) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
         let ScriptFolders {
             ensemble_dir,
@@ -274,6 +278,7 @@ impl AgentBuildContext<'_> {
     }
 }
 
+/// Formats the paths relative to the parent folder of the project root, without duplicates.
 fn format_folders(places: &[PathBuf], root: &Path) -> String {
     // Below `/`, a path without its first slash would look like a path relative to another folder.
     let base = root.parent().is_some().then_some(root);
@@ -287,7 +292,7 @@ fn format_folders(places: &[PathBuf], root: &Path) -> String {
 }
 
 impl AgentBuildError {
-    /// With nothing more to say.
+    /// Creates an error without advice.
     pub(crate) fn new(message: String) -> Self {
         Self {
             message,
@@ -297,7 +302,7 @@ impl AgentBuildError {
         }
     }
 
-    /// With advice.
+    /// Adds advice to the error.
     pub(crate) fn with_help(self, help: String) -> Self {
         Self {
             help: Some(help),
@@ -305,7 +310,7 @@ impl AgentBuildError {
         }
     }
 
-    /// Because of its sandbox.
+    /// Attributes the error to the sandbox of the agent.
     pub(crate) fn for_sandbox(self) -> Self {
         Self {
             key: Some("sandbox"),
@@ -314,7 +319,7 @@ impl AgentBuildError {
         }
     }
 
-    /// Because of that tool.
+    /// Attributes the error to this tool of the agent.
     pub(crate) fn for_tool(self, tool: &str) -> Self {
         Self {
             message: format!("tool `{tool}`: {}", self.message),
@@ -323,11 +328,12 @@ impl AgentBuildError {
         }
     }
 
-    /// Because of what the agent runs.
+    /// Attributes the error to the agent itself instead of one of its keys.
     pub(crate) fn for_whole_agent(self) -> Self {
         Self { key: None, ..self }
     }
 
+    /// Converts the error to a finding at the key of the agent.
     pub(crate) fn into_finding(self, route: &Route, agent: &Agent) -> Finding {
         let key = match &agent.kind {
             AgentKind::Script { .. } => "script",

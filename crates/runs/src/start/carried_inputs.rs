@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::inputs::{InputError, InputValues, list_undeclared_inputs, resolve_inputs};
 use crate::start::ready::RunArguments;
 
-/// With what a run goes on from another.
+/// The arguments and context values of a run that continues another run.
 pub(crate) struct CarriedInputs {
     /// With what it starts.
     pub(crate) run_arguments: RunArguments,
@@ -20,11 +20,11 @@ pub(crate) struct CarriedInputs {
     pub(crate) context_changes: RunContext,
 }
 
-/// What the run before was given, for an ensemble that may declare other inputs. An input comes from the inputs of that
-/// run, else from its initial context; `kept` and `set` may replace it later, and give it where it is missing or off
-/// its schema. Names of `set` that are no inputs must be `known`.
+/// Returns the inputs of the previous run for an ensemble that can declare other inputs. Values of `set` replace values of `kept`, which
+/// replace earlier values. Other names of `set` must be `known`.
 ///
 /// # Errors
+///
 /// All inputs that are wrong.
 pub(crate) fn carry_inputs_over(
     ensemble: &Ensemble,
@@ -72,7 +72,7 @@ pub(crate) fn carry_inputs_over(
     })
 }
 
-/// Returns the inputs after the records and what is set then.
+/// Returns the inputs after the changes of the records and of `set`.
 fn latest_inputs(ensemble: &Ensemble, first: &RunContext, kept: &[Record], set: &RunContext) -> RunContext {
     let mut now = first.clone();
     let earlier = kept.iter().filter_map(|record| match &record.event {
@@ -87,7 +87,7 @@ fn latest_inputs(ensemble: &Ensemble, first: &RunContext, kept: &[Record], set: 
     now
 }
 
-/// Returns the arguments of the previous run, with these inputs, which are in the context, too.
+/// Returns the arguments of the previous run with these inputs, which are added to the context as well.
 fn previous_arguments(before: &RunStarted, inputs: RunContext) -> RunArguments {
     let mut context = before.context.clone();
     for (name, value) in inputs.iter() {

@@ -27,10 +27,10 @@ use ensemble_scripts::regular_files::read_bytes;
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
 use crate::project::Project;
 
-/// The size of files above which size and time of change stand for the content: 16 MiB.
+/// The maximum size of files whose content is digested: 16 MiB. For larger files, size and modification time are used.
 const LARGEST_READ: u64 = 16 << 20;
 
-/// A digest of something that is not there.
+/// The digest of a file or profile that is missing.
 const MISSING: &str = "missing";
 
 /// The options of a run that replace agents, answers and models.
@@ -44,7 +44,7 @@ pub(crate) struct DefinitionOptions<'a> {
 }
 
 impl<'a> DefinitionOptions<'a> {
-    /// Returns the options of definitions that the records of a run contain.
+    /// Returns the options for definitions that are compared with the records of a run.
     pub(crate) fn for_records(
         overrides: &'a [ModelOverride],
         stubs: &'a BTreeMap<Arc<str>, Arc<str>>,
@@ -59,7 +59,7 @@ impl<'a> DefinitionOptions<'a> {
     }
 }
 
-/// Reads the digests of everything outside the text that determines the results of the agents, as it is now.
+/// Computes the digests of everything outside the text of the ensemble that determines the results of its agents, from the current files.
 pub(crate) fn read_definitions(
     prepared: &PreparedEnsemble,
     options: DefinitionOptions<'_>,
@@ -84,7 +84,7 @@ pub(crate) fn read_definitions(
     definitions.filter(|(_, definition)| !definition.is_empty()).collect()
 }
 
-/// An ensemble whose agents are defined.
+/// An ensemble whose agents are defined, with its folders and profiles.
 struct EnsembleScope<'e> {
     ensemble: &'e Ensemble,
     places: ScriptFolders,
@@ -93,6 +93,7 @@ struct EnsembleScope<'e> {
     files: Vec<PathBuf>,
 }
 
+/// The computation of the definitions of an ensemble and its nested ensembles, with cached digests.
 struct DefinitionReader<'a> {
     project: &'a Project,
     options: DefinitionOptions<'a>,
@@ -102,7 +103,7 @@ struct DefinitionReader<'a> {
     nested_definitions: RefCell<HashMap<PathBuf, Arc<AgentDefinitionDigests>>>,
 }
 
-/// Collects the parts of one agent.
+/// A collector of the parts of one agent's definition.
 struct DefinitionCollector<'r, 'e> {
     reader: &'r DefinitionReader<'r>,
     scope: &'r EnsembleScope<'e>,
@@ -112,6 +113,7 @@ struct DefinitionCollector<'r, 'e> {
 }
 
 impl DefinitionReader<'_> {
+    /// Creates the scope of an ensemble. Loads profiles only if an agent names one.
     fn ensemble_scope<'e>(
         &self,
         ensemble: &'e Ensemble,
@@ -138,6 +140,7 @@ impl DefinitionReader<'_> {
         }
     }
 
+    /// Collects the definition of one agent.
     fn collect_definition(&self, agent: &Agent, scope: &EnsembleScope<'_>) -> AgentDefinitionDigests {
         let mut collector = DefinitionCollector {
             reader: self,
@@ -149,11 +152,12 @@ impl DefinitionReader<'_> {
         collector.definition
     }
 
-    /// Returns the name of the file for people: relative to the project root if the file is in the root.
+    /// Returns the path of a file relative to the project root, or the full path outside of the root.
     fn display_name(&self, path: &Path) -> String {
         path.strip_prefix(self.root).unwrap_or(path).display().to_string()
     }
 
+    /// Returns the digest of a file, which is computed once. Returns `missing` if the file cannot be read.
     fn file_digest(&self, path: &Path) -> Arc<str> {
         if let Some(cached_digest) = self.files.borrow().get(path) {
             return cached_digest.clone();
@@ -163,7 +167,7 @@ impl DefinitionReader<'_> {
         read
     }
 
-    /// Returns the parts of a nested ensemble: its file, and everything behind its agents.
+    /// Returns the definition of a nested ensemble: its text, and the definitions of its agents. Computes the definition once.
     fn nested_definition(&self, file: &Path, scope: &EnsembleScope<'_>) -> Arc<AgentDefinitionDigests> {
         if let Some(cached_definition) = self.nested_definitions.borrow().get(file) {
             return cached_definition.clone();
@@ -195,6 +199,7 @@ impl DefinitionReader<'_> {
 }
 
 impl DefinitionCollector<'_, '_> {
+    /// Adds all parts of the agent, once per agent: replacements, script, model, tools and nested ensemble.
     fn add_agent(&mut self, agent: &Agent) {
         if self.agents.contains(&agent.name) {
             return;
@@ -210,6 +215,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the program or profile, the context window and the tools of an LLM agent.
     fn add_llm(&mut self, llm: &LlmSpec) {
         match llm.acp_agent() {
             Some(acp) => {
@@ -235,6 +241,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the script or profile that answers for an input agent.
     fn add_input(&mut self, input: &QuestionSpec) {
         match &input.responses {
             Some(PreparedResponses::Script(script)) => self.add_script(script),
@@ -243,6 +250,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the parts of a tool: its script, agent, nested ensemble, program or summary profile.
     fn add_tool(&mut self, name: &str) {
         let Some(tool) = self.scope.ensemble.find_tool(name) else {
             return;
@@ -269,6 +277,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the files of a script, or a missing digest if the script must be a file.
     fn add_script(&mut self, script: &str) {
         let files = find_script_files(script, &self.scope.places);
         if files.is_empty() && must_be_file(script) {
@@ -278,6 +287,7 @@ impl DefinitionCollector<'_, '_> {
         self.add_files(files);
     }
 
+    /// Adds the digests of these files.
     fn add_files(&mut self, files: Vec<PathBuf>) {
         for file in files {
             let part = DefinitionPart::new(DefinitionPartKind::Script, self.reader.display_name(&file));
@@ -285,6 +295,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the digest of a profile with its fallbacks and scripts.
     fn add_profile(&mut self, choice: &ModelChoice) {
         let name: Arc<str> = match choice {
             ModelChoice::Profile(name) => name.clone(),
@@ -308,6 +319,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the definition of a nested ensemble, unless the ensemble contains itself.
     fn add_nested(&mut self, named: &str) {
         let ScriptFolders {
             ensemble_dir,
@@ -327,7 +339,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
-    /// Adds what replaces the agent or agents of the nested ensemble of this name. Nested ensembles have no own ones.
+    /// Adds the stubs and responders of this agent and of agents nested in it. Nested ensembles have none of their own.
     fn add_substitutes(&mut self, name: &str) {
         if self.scope.files.len() > 1 {
             return;
@@ -348,7 +360,7 @@ impl DefinitionCollector<'_, '_> {
     }
 }
 
-/// Returns a text of everything in a profile and its fallbacks that determines replies.
+/// Describes everything in a profile and its fallbacks that determines replies.
 fn describe_profile(resolved: &ProfileChain) -> String {
     let mut text = String::new();
     for link in &resolved.chain {
@@ -373,7 +385,8 @@ fn describe_profile(resolved: &ProfileChain) -> String {
     text
 }
 
-/// Returns the SHA-256 of the content, in hex; of a large file, a digest of its size and the time of its last change.
+/// Returns the SHA-256 of the content in hex. For a large file, digests the size and the modification time instead. Returns `None` if the
+/// file cannot be read.
 fn file_content_digest(path: &Path) -> Option<String> {
     let data = path.metadata().ok().filter(|data| data.is_file())?;
     if data.len() > LARGEST_READ {
@@ -383,7 +396,7 @@ fn file_content_digest(path: &Path) -> Option<String> {
     read_bytes(path, LARGEST_READ).ok().map(|bytes| sha256_of_bytes(&bytes))
 }
 
-/// The definitions that the records of a run contain.
+/// The definitions in the records of a run.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedDefinitions {
     /// Those of the executions that the run performed last; `None`: not recorded.
@@ -393,7 +406,7 @@ pub(crate) struct RecordedDefinitions {
 }
 
 impl RecordedDefinitions {
-    /// Collects them.
+    /// Collects the latest definitions, and the last execution with an outdated definition of each agent.
     pub(crate) fn from_records(records: &[Record]) -> Self {
         let mut all = Self::default();
         let mut executed: HashMap<Arc<str>, u32> = HashMap::new();

@@ -12,7 +12,7 @@ use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreErro
 use crate::drive::host::RunHost;
 use crate::error::RunError;
 
-/// The place of a new run.
+/// The options for storing a new run.
 pub(crate) struct NewRun<'a> {
     pub(crate) store: &'a dyn RunStore,
     pub(crate) host: &'a RunHost,
@@ -23,7 +23,7 @@ pub(crate) struct NewRun<'a> {
     pub(crate) durability: Durability,
 }
 
-/// A new run in the store.
+/// A new run in the store, with its lease, its log and its first records.
 pub(crate) struct StoredNewRun {
     pub(crate) stored: Arc<dyn StoredRun>,
     pub(crate) lease: Box<dyn Lease>,
@@ -33,9 +33,10 @@ pub(crate) struct StoredNewRun {
 }
 
 impl NewRun<'_> {
-    /// Creates the run and appends its first records.
+    /// Creates the run and appends its first records. Removes the run if a record cannot be appended.
     ///
     /// # Errors
+    ///
     /// The store cannot be written.
     pub(crate) async fn store_records(self, records: Vec<Record>) -> Result<StoredNewRun, RunError> {
         let stored = match self.id {
@@ -61,7 +62,7 @@ impl NewRun<'_> {
     }
 }
 
-/// Returns the lease and the log of a new run, with its first records.
+/// Takes the lease of a new run, opens its log and appends its first records.
 async fn store_first_records(
     stored: &dyn StoredRun,
     durability: Durability,
@@ -82,7 +83,7 @@ async fn store_first_records(
     Ok((lease, log))
 }
 
-/// Returns the record with its number and its run's id.
+/// Returns the record with its sequence number, and the first event with the id of its run.
 fn number_record(mut record: Record, seq: u64, id: &RunId) -> Record {
     record.seq = seq;
     if let Event::RunStarted(started) = &mut record.event {
@@ -91,7 +92,7 @@ fn number_record(mut record: Record, seq: u64, id: &RunId) -> Record {
     record
 }
 
-/// Returns a new run, under an id that no other has.
+/// Creates a run with an id from the current time and a random number that no other run has.
 async fn create_run(store: &dyn RunStore, host: &RunHost, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
     let mut number = random_number(host);
     loop {
@@ -102,7 +103,7 @@ async fn create_run(store: &dyn RunStore, host: &RunHost, ensemble: &str) -> Res
     }
 }
 
-/// Returns the number of an id among all ids of one time.
+/// Returns a random number for an id, below the number of ids per time.
 fn random_number(host: &RunHost) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,

@@ -19,8 +19,8 @@ use crate::drive::host::RunHost;
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
 use crate::project::Project;
 
-/// Adds what the ensemble and its profiles make a secret: keys of providers, all values of the environment that a file
-/// names, and keys in the arguments of servers. Child processes do not inherit the keys, nor what profiles name.
+/// Adds the secrets of the ensemble and its profiles: keys of providers, all environment values that files name, and keys in arguments of
+/// servers. Withholds the keys, and the variables of profiles, from child processes.
 pub(crate) fn add_secrets(ensemble: &Ensemble, profiles: &ModelProfiles, host: &RunHost, secrets: &Secrets) {
     let of_profiles = profiles.written_profiles().flat_map(profile_variables);
     let of_providers: Vec<&str> = list_key_variables().collect();
@@ -54,9 +54,10 @@ pub(crate) fn add_secrets(ensemble: &Ensemble, profiles: &ModelProfiles, host: &
     secrets.add_values(values.iter().map(String::as_str));
 }
 
-/// Returns the secrets of all runs of this ensemble: those of the ensemble, of the ensembles that it names, and of this program.
+/// Collects the secrets of all runs of this ensemble: those of the ensemble, its nested ensembles and this program.
 ///
 /// # Errors
+///
 /// A configuration cannot be read.
 pub(crate) fn collect_secrets(
     prepared: &PreparedEnsemble,
@@ -79,6 +80,7 @@ pub(crate) fn collect_secrets(
     Ok(secrets)
 }
 
+/// Lists the environment variables that a profile names: of its key and of its headers.
 fn profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
     let headers = profile.headers.iter().filter_map(|(_, text)| match text {
         ConfiguredHeader::Env(variable) => Some(variable.as_str()),
@@ -87,7 +89,7 @@ fn profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
     profile.api_key_env.as_deref().into_iter().chain(headers)
 }
 
-/// Returns the variables that agents and tools name by `{env: NAME}`, or in a list.
+/// Lists the variables that agents and tools name with `{env: NAME}`, or in a list.
 fn setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     let agents = ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Script { env, .. } => Some(env.as_slice()),
@@ -110,7 +112,7 @@ fn setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
         })
 }
 
-/// Returns the variables that sandboxes let through.
+/// Lists the variables that sandboxes allow.
 fn sandbox_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     let agents = ensemble.agents.iter().filter_map(|agent| agent.sandbox.as_deref());
     let tools = ensemble.tools.iter().filter_map(|(_, tool)| match &tool.kind {

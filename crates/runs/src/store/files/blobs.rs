@@ -12,10 +12,10 @@ use ensemble_core::records::LargeFields;
 use rustix::fs::Mode;
 use sha2::Digest;
 
-/// The folder beside the journal.
+/// The name of the folder next to the journal.
 const FOLDER: &str = "blobs";
 
-/// The files beside one journal.
+/// The folder of large fields next to a journal.
 #[derive(Debug)]
 pub(crate) struct BlobFolder {
     /// The folder of the journal.
@@ -27,7 +27,7 @@ pub(crate) struct BlobFolder {
 }
 
 impl BlobFolder {
-    /// Returns the large fields beside the journal in this folder.
+    /// Returns the folder of large fields of the journal in this folder.
     pub(crate) fn for_journal(place: FolderPath) -> Self {
         Self {
             place,
@@ -36,7 +36,7 @@ impl BlobFolder {
         }
     }
 
-    /// Leaves it to the system when they reach the disk.
+    /// Stores large fields without syncing them to the disk.
     #[must_use]
     pub(crate) fn without_sync(self) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl LargeFields for BlobFolder {
 }
 
 impl BlobFolder {
-    /// Returns the folder, which is made if it is missing.
+    /// Opens the folder, or creates and syncs it if it is missing.
     fn open_or_create_folder(&self) -> io::Result<OpenFolder> {
         let outer = self.place.open_folder()?;
         let name = OsStr::new(FOLDER);
@@ -106,17 +106,20 @@ impl BlobFolder {
         outer.open_child(name)
     }
 
+    /// Writes the bytes to a new file, and syncs the file unless syncing is off.
     fn write_blob(&self, folder: &OpenFolder, name: &str, bytes: &[u8]) -> io::Result<()> {
         let file = folder.replace_file(name)?;
         file.write_all(bytes)?;
         if self.is_synced { file.sync_content() } else { Ok(()) }
     }
 
+    /// Syncs the entries of the folder, unless syncing is off.
     fn sync_folder(&self, folder: &OpenFolder) -> io::Result<()> {
         if self.is_synced { folder.sync_entries() } else { Ok(()) }
     }
 }
 
+/// Returns the name of the file for these bytes: their SHA-256 in hex.
 fn blob_name(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut name = String::with_capacity(64);

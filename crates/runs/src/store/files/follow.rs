@@ -16,13 +16,13 @@ use ensemble_core::records::decode_with_storage;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, RunFollower};
 
-/// How often the same bad line with others after it is looked at before the journal counts as damaged.
+/// The number of reads of a bad line with later lines after which the journal counts as damaged.
 const PATIENCE: u32 = 5;
 
-/// The name of a lock in the folder of its run.
+/// The name of the lock file in the folder of a run.
 pub(crate) const LOCK: &str = "lock";
 
-/// Follows a journal.
+/// A reader that follows a journal while another process appends to it.
 #[derive(Debug)]
 pub(crate) struct JournalFollower {
     place: FolderPath,
@@ -46,7 +46,7 @@ impl JournalFollower {
         }
     }
 
-    /// Hands on every record that has become whole since the last time, and says how many there were.
+    /// Passes every record that was completed since the last call to `each`. Returns the number of records.
     fn forward_new_records(&mut self, mut each: impl FnMut(Record)) -> Result<u64, ReadError> {
         let io = |source: std::io::Error| ReadError::Unavailable {
             place: self.path.display().to_string(),
@@ -103,10 +103,8 @@ impl RunFollower for JournalFollower {
     }
 }
 
-/// Returns the process that drives the run in that folder, found without taking the lock.
-///
-/// The process id stands in the lock's file. Linux also tells whether that process has the file open; elsewhere a
-/// process that has got the same id since then is taken for it.
+/// Returns the id of the process that drives the run in this folder, without taking the lock. The id is in the lock file. Linux also checks
+/// that the process has the file open. On other systems, a new process with the same id is mistaken for the driver.
 pub(crate) fn find_driver(run: &FolderPath) -> Option<u32> {
     let lock = run.path().join(LOCK);
     let text = format_owner(run.open_folder().ok()?.open_for_reading(LOCK).ok()?);
@@ -114,7 +112,7 @@ pub(crate) fn find_driver(run: &FolderPath) -> Option<u32> {
     (is_alive(pid) && has_open_file(pid, &lock) != Some(false)).then_some(pid)
 }
 
-/// Renders the holder of a lock.
+/// Reads the owner of a lock from the lock file, at most 64 bytes.
 pub(crate) fn format_owner(lock: impl Read) -> String {
     const LONGEST: u64 = 64;
     let mut text = Vec::new();
@@ -122,6 +120,7 @@ pub(crate) fn format_owner(lock: impl Read) -> String {
     String::from_utf8_lossy(&text).trim().to_owned()
 }
 
+/// Returns whether a process with this id exists. Always true if the system cannot check.
 #[cfg(unix)]
 fn is_alive(pid: u32) -> bool {
     use rustix::io::Errno;
@@ -131,12 +130,13 @@ fn is_alive(pid: u32) -> bool {
     pid.is_some_and(|pid| matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)))
 }
 
+/// Returns true, because this system cannot check for processes.
 #[cfg(not(unix))]
 fn is_alive(_pid: u32) -> bool {
     true
 }
 
-/// Has the process this file open? `None`: nobody tells.
+/// Returns whether the process has the file open. Returns `None` if the system does not report open files.
 fn has_open_file(pid: u32, file: &Path) -> Option<bool> {
     let file = file.canonicalize().ok()?;
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;

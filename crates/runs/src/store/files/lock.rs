@@ -14,7 +14,7 @@ use super::follow::{LOCK, find_driver, format_owner};
 use super::sink::{FileIdentity, WatchedFile};
 use ensemble_core::store::{Lease, RunId, StoreError};
 
-/// A lock that this process holds.
+/// A lock of a run that this process holds.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     _file: File,
@@ -24,7 +24,7 @@ pub(crate) struct FileLock {
 
 impl Lease for FileLock {}
 
-/// The result of trying to lock a file.
+/// The result of an attempt to lock a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockAttempt {
     Locked,
@@ -35,7 +35,11 @@ enum LockAttempt {
 }
 
 impl FileLock {
-    /// Takes the lock of the run in this folder.
+    /// Takes the lock of the run in this folder: of its lock file and of the folder.
+    ///
+    /// # Errors
+    ///
+    /// Another process has the lock, or the folder cannot be locked.
     pub(crate) fn acquire_lock(id: &RunId, place: &FolderPath) -> Result<Self, StoreError> {
         let path = place.path().join(LOCK);
         let failed = |source: io::Error| StoreError::Unavailable {
@@ -73,13 +77,17 @@ impl FileLock {
         })
     }
 
-    /// Returns the file of the lock, which must stay where it is.
+    /// Returns the lock file, which must not be moved or replaced.
     pub(crate) fn watched_file(&self) -> &WatchedFile {
         &self.watched_file
     }
 }
 
-/// Between opening and locking, somebody may have deleted the run, and another may have made it anew.
+/// Checks that the locked file and folder are still at their paths. Another process can have replaced them before the lock was taken.
+///
+/// # Errors
+///
+/// The file or the folder was deleted or replaced.
 fn check_lock_in_place(lock: &WatchedFile, folder: &OpenFolder, place: &FolderPath) -> io::Result<()> {
     lock.check_in_place()?;
     match FileIdentity::from_path(&place.path()) == Some(FileIdentity::from_file(folder.file())?) {
@@ -88,8 +96,7 @@ fn check_lock_in_place(lock: &WatchedFile, folder: &OpenFolder, place: &FolderPa
     }
 }
 
-/// Takes the lock. A driver that was killed in the middle of starting a child keeps it for the moment that the
-/// child needs to begin, so a lock that is taken is tried again before it counts as taken.
+/// Tries to lock the file for 250 ms. Retries, because a child process that is starting can briefly keep the lock of a killed driver.
 fn try_lock_with_grace(file: &File) -> io::Result<LockAttempt> {
     const TRIES: u32 = 25;
     for attempt in 1..=TRIES {
@@ -104,6 +111,7 @@ fn try_lock_with_grace(file: &File) -> io::Result<LockAttempt> {
     Ok(LockAttempt::TakenByOther)
 }
 
+/// Returns whether the error means that the file system does not support locks.
 fn is_lock_unsupported(error: &io::Error) -> bool {
     let without = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP];
     Errno::from_io_error(error).is_some_and(|error| without.contains(&error))

@@ -14,9 +14,7 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Journal, LogEnd, ReadError, RunReader};
 use ensemble_scripts::regular_files::open_regular;
 
-/// The records of a journal, one after the other: no more than one is in memory.
-///
-/// After the first error there is nothing more.
+/// An iterator over the records of a journal, with one record in memory at a time. It ends after the first error.
 #[derive(Debug)]
 pub struct JournalRecords<R> {
     lines: R,
@@ -30,12 +28,13 @@ pub struct JournalRecords<R> {
     has_ended: bool,
 }
 
-/// A journal in a file.
+/// An iterator over the records of a journal file.
 pub type JournalFile = JournalRecords<BufReader<File>>;
 
-/// Opens the journal at `path` for reading: in the folder of a run without following links, elsewhere as the path says.
+/// Opens the journal at `path` for reading. Follows no links in the folder of a run.
 ///
 /// # Errors
+///
 /// The file cannot be opened.
 pub fn open_journal(path: &Path) -> Result<JournalFile, ReadError> {
     let folder = FolderPath::from_path(path.parent().unwrap_or(Path::new("")));
@@ -50,7 +49,7 @@ pub fn open_journal(path: &Path) -> Result<JournalFile, ReadError> {
     ))
 }
 
-/// Opens the journal in the folder of a run.
+/// Opens the journal in the folder of a run, without following links.
 pub(crate) fn open_journal_in(folder: &FolderPath) -> Result<JournalFile, ReadError> {
     let path = folder.path().join(JOURNAL);
     let opened = folder.open_folder().and_then(|folder| folder.open_for_reading(JOURNAL));
@@ -65,14 +64,16 @@ pub(crate) fn open_journal_in(folder: &FolderPath) -> Result<JournalFile, ReadEr
 /// Reads the whole journal at `path`.
 ///
 /// # Errors
-/// The journal cannot be read, or a line that is not the last is damaged.
+///
+/// The journal cannot be read, or a line other than the last is damaged.
 pub fn read_journal(path: &Path) -> Result<Journal, ReadError> {
     collect_journal(open_journal(path)?)
 }
 
-/// Reads a whole journal from `lines`; errors name it `path`.
+/// Reads a whole journal from `lines`. Errors use `path` as its name.
 ///
 /// # Errors
+///
 /// As [`read_journal`].
 pub fn read_journal_lines(lines: impl BufRead, path: &Path) -> Result<Journal, ReadError> {
     collect_journal(JournalRecords::new(
@@ -82,6 +83,7 @@ pub fn read_journal_lines(lines: impl BufRead, path: &Path) -> Result<Journal, R
     ))
 }
 
+/// Collects all records, with the position after the last complete record.
 fn collect_journal(mut records: JournalRecords<impl BufRead>) -> Result<Journal, ReadError> {
     let all = records.by_ref().collect::<Result<Vec<Record>, ReadError>>()?;
     Ok(Journal {
@@ -91,6 +93,7 @@ fn collect_journal(mut records: JournalRecords<impl BufRead>) -> Result<Journal,
     })
 }
 
+/// Returns the error that the journal cannot be read.
 fn read_error(path: &Path, source: io::Error) -> ReadError {
     ReadError::Unavailable {
         place: path.display().to_string(),
@@ -99,6 +102,7 @@ fn read_error(path: &Path, source: io::Error) -> ReadError {
 }
 
 impl<R: BufRead> JournalRecords<R> {
+    /// Creates an iterator from the lines of a journal. `path` is the name in errors, and `folder` contains the large fields.
     fn new(lines: R, path: &Path, folder: FolderPath) -> Self {
         Self {
             lines,
@@ -112,12 +116,12 @@ impl<R: BufRead> JournalRecords<R> {
         }
     }
 
-    /// Returns the end of the whole records so far.
+    /// Returns the position after the last complete record that was read.
     pub fn records_end(&self) -> LogEnd {
         LogEnd { position: self.length }
     }
 
-    /// Returns the next record; `None` at the end.
+    /// Reads the next record. Returns `None` at the end. A damaged last line counts as the end.
     fn read_record(&mut self) -> Result<Option<Record>, ReadError> {
         self.line.clear();
         let read = self.lines.read_until(b'\n', &mut self.line);
@@ -152,6 +156,7 @@ impl<R: BufRead> JournalRecords<R> {
         }
     }
 
+    /// Decodes the current line, and checks its checksum and its sequence number.
     fn check_line(&self) -> Result<Record, LineError> {
         let line = self.line.strip_suffix(b"\n").ok_or(LineError::Incomplete)?;
         let record = decode_with_storage(line, Some(&self.blobs))?;
@@ -162,6 +167,11 @@ impl<R: BufRead> JournalRecords<R> {
         Err(LineError::Content(message))
     }
 
+    /// Marks the end of the journal.
+    ///
+    /// # Errors
+    ///
+    /// The journal has no records.
     fn finish_reading(&mut self) -> Result<Option<Record>, ReadError> {
         self.has_ended = true;
         if self.count == 0 {
@@ -202,6 +212,10 @@ impl<R: BufRead + Send> RunReader for JournalRecords<R> {
 }
 
 /// Checks the format that the first record names.
+///
+/// # Errors
+///
+/// The format is not supported, or the first record is another event.
 fn check_format(path: &Path, first: &Record) -> Result<(), ReadError> {
     match &first.event {
         Event::RunStarted(started) if started.format == FORMAT => Ok(()),

@@ -20,23 +20,23 @@ use ensemble_core::store::{
     find_only_run, find_run_inside, is_run_name,
 };
 
-/// The name of the copy of the ensemble in the folder of a run.
+/// The file name of the copy of the ensemble in the folder of a run.
 const COPY: &str = "ensemble.yaml";
-/// The name of the folder of the runs inside a run.
+/// The name of the folder of nested runs in the folder of a run.
 const INNER: &str = "sub";
-/// What the ids of runs of batches begin with.
+/// The prefix of the ids of runs of batches.
 const ROW: &str = "row-";
-/// The largest copy of an ensemble that is read, in bytes.
+/// The maximum size of a copy of an ensemble, in bytes: 64 MiB.
 const LARGEST_COPY: u64 = 64 << 20;
 
-/// The runs of a project, in the folder `.ensemble/runs` of its root.
+/// A store of the runs of a project in the folder `.ensemble/runs` of its root.
 #[derive(Debug, Clone)]
 pub struct FileStore {
     place: FolderPath,
     folder: PathBuf,
 }
 
-/// The folder of one run.
+/// A run that is stored in a folder.
 #[derive(Debug, Clone)]
 struct FileRun {
     id: RunId,
@@ -46,10 +46,11 @@ struct FileRun {
     lock: Arc<Mutex<Option<WatchedFile>>>,
 }
 
+/// The future of creating a run.
 type Created<'a> = BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
 impl FileStore {
-    /// Returns the runs of the project whose root is given.
+    /// Creates the store for the project with this root.
     pub fn for_project(project_root: &Path) -> Self {
         let place = FolderPath::new(project_root, Path::new(".ensemble").join("runs"));
         Self {
@@ -58,8 +59,7 @@ impl FileStore {
         }
     }
 
-    /// Returns the runs of rows whose ids begin with this text, in all batches of the project; a run with exactly this id is the
-    /// only one.
+    /// Finds the runs of rows whose ids start with this text, in all batches of the project. Returns one run if its id equals the text.
     fn find_in_batches(&self, given: &str) -> Vec<Arc<dyn StoredRun>> {
         let Some(project) = self.folder.parent() else {
             return Vec::new();
@@ -80,6 +80,7 @@ impl FileStore {
         runs.map(|run| Arc::new(run) as Arc<dyn StoredRun>).collect()
     }
 
+    /// Creates the store for the runs in this folder.
     pub(crate) fn from_folder(place: FolderPath) -> Self {
         Self {
             folder: place.path(),
@@ -87,7 +88,7 @@ impl FileStore {
         }
     }
 
-    /// Removes what is left of a run that was killed before its first record.
+    /// Deletes the folder of a run that was killed before its first record. Does nothing if the folder is missing.
     pub(crate) fn discard_run(&self, id: &RunId) -> Result<(), StoreError> {
         id.check()?;
         let removed = self
@@ -107,12 +108,12 @@ impl FileStore {
         &self.folder
     }
 
-    /// Returns the run, of whatever project, in the folder `path`, if that holds a journal.
+    /// Finds the run in this folder, independent of its project. Returns `None` if the folder contains no journal.
     pub fn find_run_in(path: &Path) -> Option<Arc<dyn StoredRun>> {
         FileRun::from_folder(FolderPath::from_path(path)).map(|run| Arc::new(run) as Arc<dyn StoredRun>)
     }
 
-    /// Returns the run around the folder of a run inside another.
+    /// Finds the run that contains the nested run in this folder.
     pub fn find_outer_run(path: &Path) -> Option<Arc<dyn StoredRun>> {
         let mut outer = path.ancestors().skip(1);
         let has_lock = |path: &&Path| {
@@ -123,10 +124,11 @@ impl FileStore {
         Self::find_run_in(outer.find(has_lock)?)
     }
 
-    /// Removes the link of that name from the folder of the runs, or the link at the path `given` if it names a run. What it names
-    /// stays as it is. Is there such a link?
+    /// Removes the link with this name from the folder of runs, or the link to a run at this path. Keeps the target. Returns whether there
+    /// was a link.
     ///
     /// # Errors
+    ///
     /// The link cannot be removed.
     pub fn remove_run_link(&self, given: &Path) -> Result<bool, StoreError> {
         let name = given.file_name().unwrap_or_default();
@@ -153,6 +155,7 @@ impl FileStore {
         Ok(false)
     }
 
+    /// Creates the folder of a run with a copy of the ensemble. Removes new empty parent folders after an error.
     fn create_run_folder(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
         id.check()?;
         let missing = self.place.list_missing();
@@ -164,6 +167,11 @@ impl FileStore {
         create_result
     }
 
+    /// Creates the folder of the run, its copy of the ensemble and a `.gitignore`.
+    ///
+    /// # Errors
+    ///
+    /// The id exists, or a file cannot be written.
     fn create_folder_in_place(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
         let folder = self.place.open_or_create_folder();
         let folder = folder.map_err(|source| store_error("create the folder", &self.folder, source))?;
@@ -181,6 +189,7 @@ impl FileStore {
         Ok(run)
     }
 
+    /// Lists the runs in the folder, sorted by id.
     fn list_run_folders(&self) -> Result<Vec<Arc<dyn StoredRun>>, StoreError> {
         let entries = match self.place.open_folder().and_then(|folder| folder.list_entries()) {
             Ok(entries) => entries,
@@ -248,6 +257,7 @@ impl RunStore for FileStore {
 }
 
 impl FileRun {
+    /// Creates the run with this id in this folder.
     fn new(id: RunId, place: FolderPath) -> Self {
         Self {
             id,
@@ -257,7 +267,7 @@ impl FileRun {
         }
     }
 
-    /// Returns the run in that folder, if it holds a journal.
+    /// Returns the run in this folder. Returns `None` if the folder contains no journal.
     fn from_folder(place: FolderPath) -> Option<Self> {
         let path = place.path();
         let name = path.file_name()?.to_str()?;
@@ -272,7 +282,7 @@ impl FileRun {
             .then(|| Self::new(id, place))
     }
 
-    /// Returns the run whose folder or journal has that path.
+    /// Returns the run whose folder or journal has this path. Returns `None` if the folder is not a complete run.
     fn from_path(path: &Path) -> Option<Self> {
         let mut path = std::path::absolute(path).ok()?;
         if !FolderPath::from_path(&path).is_below_base() {
@@ -285,11 +295,12 @@ impl FileRun {
         run.open_folder().ok()?.has_file(COPY).then_some(run)
     }
 
+    /// Opens the folder of the run.
     fn open_folder(&self) -> io::Result<OpenFolder> {
         self.place.open_folder()
     }
 
-    /// Keeps a copy of the ensemble's text.
+    /// Writes a copy of the ensemble's text into the folder of the run.
     fn save_ensemble(&self, ensemble: &str) -> Result<(), StoreError> {
         let write_result = self.open_folder().and_then(|folder| {
             let file = folder.replace_file(COPY)?;
@@ -298,11 +309,16 @@ impl FileRun {
         write_result.map_err(|source| store_error("write", &self.path.join(COPY), source))
     }
 
-    /// Makes sure that the copy is on the disk.
+    /// Syncs the copy of the ensemble to the disk.
     fn sync_copy(&self) -> io::Result<()> {
         self.open_folder()?.open_for_append(COPY)?.sync_content()
     }
 
+    /// Reads the copy of the ensemble.
+    ///
+    /// # Errors
+    ///
+    /// The copy is missing or too large.
     fn read_ensemble_copy(&self) -> io::Result<String> {
         let mut text = String::new();
         let file = self.open_folder()?.open_for_reading(COPY)?;
@@ -312,6 +328,7 @@ impl FileRun {
         }
     }
 
+    /// Returns the nested run with this name, which can be missing. Shares the lock of the outer run.
     fn nested_run(&self, name: &str) -> Self {
         Self {
             lock: Arc::clone(&self.lock),
@@ -319,6 +336,7 @@ impl FileRun {
         }
     }
 
+    /// Opens the journal for appending, or creates it if `end` is the start. Syncs the copy of the ensemble first.
     fn open_journal_writer(&self, end: LogEnd, durability: Durability) -> io::Result<JournalWriter> {
         if durability != Durability::None {
             self.sync_copy()?;
@@ -334,7 +352,7 @@ impl FileRun {
         Ok(writer)
     }
 
-    /// Removes the folder with all that is in it.
+    /// Deletes the folder of the run with its content.
     fn delete_folder(&self) -> io::Result<()> {
         let around = FolderPath::from_path(self.path.parent().unwrap_or(Path::new(""))).open_folder()?;
         around.remove_entry(self.path.file_name().unwrap_or_default())
@@ -434,7 +452,7 @@ impl StoredRun for FileRun {
     }
 }
 
-/// Runs are recordings of one machine. Whoever wants one in git adds it by name.
+/// Creates a `.gitignore` that excludes the content of the folder. Ignores errors, and keeps an existing file.
 pub(crate) fn write_gitignore(folder: &OpenFolder) {
     const NAME: &str = ".gitignore";
     let Ok(file) = folder.create_file(NAME) else { return };
@@ -443,6 +461,7 @@ pub(crate) fn write_gitignore(folder: &OpenFolder) {
     }
 }
 
+/// Returns the error that this action failed at this path.
 pub(crate) fn store_error(action: &'static str, path: &Path, source: io::Error) -> StoreError {
     StoreError::Unavailable {
         action,

@@ -16,12 +16,12 @@ use ensemble_core::log::{CommitError, LogFuture, RunLog, SyncPoint};
 use ensemble_core::records::{LargeFields, encode_with_storage};
 use ensemble_core::store::{Durability, LogEnd};
 
-/// The name of a journal in the folder of its run.
+/// The file name of the journal in the folder of a run.
 pub(crate) const JOURNAL: &str = "journal.jsonl";
-/// How often it is checked that the journal is still the file at its path, where nothing is synced.
+/// The interval of the checks that the journal is still at its path, if records are not synced.
 const CHECKED: Duration = Duration::from_millis(100);
 
-/// An open journal.
+/// A writer that appends records to a journal.
 #[derive(Debug)]
 pub struct JournalWriter {
     file: Arc<FileSink>,
@@ -41,10 +41,11 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Begins a new journal; the file must not exist.
+    /// Creates a new journal.
     ///
     /// # Errors
-    /// The path names no file in a folder, or the file cannot be made.
+    ///
+    /// The path is not a file in a folder, the file exists, or it cannot be created.
     pub fn create(path: &Path, durability: Durability) -> io::Result<Self> {
         let (folder, name) = (path.parent(), path.file_name().and_then(|name| name.to_str()));
         let (Some(folder), Some(name)) = (folder, name) else {
@@ -53,7 +54,11 @@ impl JournalWriter {
         Self::create_in(&FolderPath::from_path(folder), name, durability)
     }
 
-    /// Begins a new journal of that name in the folder; the file must not exist.
+    /// Creates a new journal with this name in the folder, and syncs the folder.
+    ///
+    /// # Errors
+    ///
+    /// The file exists, or it cannot be created.
     pub(crate) fn create_in(place: &FolderPath, name: &str, durability: Durability) -> io::Result<Self> {
         let file = place.open_folder()?.create_file(name)?;
         if durability != Durability::None {
@@ -62,7 +67,7 @@ impl JournalWriter {
         Self::new(place, file, 0, durability)
     }
 
-    /// Goes on with the journal in the folder, whose whole records end at `end`; anything after them is cut off.
+    /// Opens the journal in the folder for appending. Truncates everything after `end`.
     pub(crate) fn resume_in(place: &FolderPath, end: LogEnd, durability: Durability) -> io::Result<Self> {
         let file = place.open_folder()?.open_for_append(JOURNAL)?;
         file.truncate(end.position)?;
@@ -74,6 +79,7 @@ impl JournalWriter {
         Self::new(place, file, end.position, durability)
     }
 
+    /// Creates the writer of a file with this length.
     fn new(place: &FolderPath, file: FileSink, length: u64, durability: Durability) -> io::Result<Self> {
         let blobs = BlobFolder::for_journal(place.clone());
         let blobs = if durability == Durability::None {
@@ -94,24 +100,25 @@ impl JournalWriter {
         })
     }
 
-    /// Also stops if this file is deleted or replaced.
+    /// Stops appending if this file is deleted or replaced.
     pub(crate) fn watch_file(&mut self, file: WatchedFile) {
         self.watched_files.push(file);
     }
 
-    /// Checks that all files are where they were. What is written to a deleted file is lost.
+    /// Checks that no watched file was deleted or replaced, because writes to a deleted file are lost.
     fn check_watched_files(&mut self) -> Result<(), CommitError> {
         self.checked_at = Instant::now();
         let checked = self.watched_files.iter().try_for_each(WatchedFile::check_in_place);
         checked.map_err(|error| self.commit_error(error))
     }
 
-    /// Likewise at the end of a run, and now and then: where records are synced, each sync checks it.
+    /// Checks the watched files at the end of a run, and at most every 100 ms. With syncing, each sync checks them as well.
     fn check_if_due(&mut self, record: &Record) -> Result<(), CommitError> {
         let is_due = matches!(record.event, Event::RunEnded(_)) || self.checked_at.elapsed() >= CHECKED;
         if is_due { self.check_watched_files() } else { Ok(()) }
     }
 
+    /// Returns the error that the journal cannot be written.
     fn commit_error(&self, source: io::Error) -> CommitError {
         CommitError::Write {
             place: self.file.path().display().to_string(),
@@ -119,7 +126,7 @@ impl JournalWriter {
         }
     }
 
-    /// Writes the record in one piece. Written before it returns: a future that is dropped cannot tear a line.
+    /// Writes the record in one piece, before the future returns, so that a dropped future cannot leave an incomplete line.
     fn write_record(&mut self, record: &Record) -> Result<(), CommitError> {
         let fault = next_append_fault();
         if fault == Some(FaultPoint::Before) {
@@ -141,7 +148,7 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Writes both records in one piece; one by one where a test wants a fault at one of them.
+    /// Writes both records in one piece, or one by one if a fault is armed.
     fn write_two_records(&mut self, first: &Record, second: &Record) -> Result<(), CommitError> {
         if is_fault_armed() {
             self.write_record(first)?;
@@ -154,13 +161,14 @@ impl JournalWriter {
         self.check_if_due(second)
     }
 
-    /// Adds the lines of the record to the buffer.
+    /// Appends the line of the record to the buffer. Stores large fields as files.
     fn encode_record(&mut self, record: &Record) -> Result<(), CommitError> {
         let large: &dyn LargeFields = &self.blobs;
         let encoded = encode_with_storage(record, &mut self.buffer, Some(large));
         encoded.map_err(|error| self.commit_error(error))
     }
 
+    /// Writes the buffer to the journal. After an error, truncates the journal to its last complete record.
     fn write_buffer(&mut self) -> Result<(), CommitError> {
         if let Err(error) = self.file.write_all(&self.buffer) {
             // Half a line must not stay in the way of a later resume; if this fails too, reading drops it.
@@ -172,6 +180,7 @@ impl JournalWriter {
         Ok(())
     }
 
+    /// Returns whether the journal must be synced at this point: the durability requires it, and records were written since the last sync.
     fn needs_sync(&self, point: SyncPoint) -> bool {
         let is_sync_point = match self.durability {
             Durability::None => false,
@@ -181,7 +190,7 @@ impl JournalWriter {
         is_sync_point && self.dirty
     }
 
-    /// Syncs on a thread of its own, since a disk may take long and others share the runtime's thread.
+    /// Syncs the journal on a blocking thread, so that a slow disk does not block the runtime. Then checks the watched files.
     async fn sync_file(&mut self) -> Result<(), CommitError> {
         let file = Arc::clone(&self.file);
         let synced = tokio::task::spawn_blocking(move || file.sync_content()).await;
