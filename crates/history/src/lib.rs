@@ -1,4 +1,4 @@
-//! What the records of a run tell.
+//! Histories, stories, summaries and comparisons of runs, computed from their records.
 //!
 //! **Invariant:** every front end takes a fact of a run from here: one run, one answer, one number.
 //!

@@ -14,7 +14,7 @@ use super::{RunStory, StoryEvent, StoryExecution, StoryTurn};
 use ensemble_core::conversation::ExecutionEnd;
 use ensemble_language::data::{ModelUsage, RunContext};
 
-/// A run of a comparison of two runs.
+/// A run of a comparison, with its story and its last context.
 #[derive(Debug, Clone, Copy)]
 pub struct ComparedRun<'a> {
     /// The events of the run.
@@ -23,19 +23,19 @@ pub struct ComparedRun<'a> {
     pub context: Option<&'a RunContext>,
 }
 
-/// The same property of both runs.
+/// A property of both compared runs: `a` of the first run, `b` of the second run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BothRuns<T> {
-    /// Of the first run.
+    /// The property of the first run.
     pub a: T,
-    /// Of the second run.
+    /// The property of the second run.
     pub b: T,
 }
 
-/// The result of a comparison.
+/// The result of comparing two runs: the first differences, the changed context, and the usage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunComparison {
-    /// Whether there is no difference, apart from usage.
+    /// True if there is no difference apart from usage.
     pub same: bool,
     /// The first input or message that differs; number 0 is the input.
     pub input: Option<TextDifference<Option<Arc<str>>>>,
@@ -57,17 +57,17 @@ pub struct RunComparison {
     pub usage: BothRuns<ModelUsage>,
 }
 
-/// The first of several texts that differs.
+/// The first input or message that differs, with its number and the texts of both runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TextDifference<T> {
-    /// Its number.
+    /// The number of the text: 0 for the input, from 1 for messages.
     pub number: usize,
     /// The text in each run.
     #[serde(flatten)]
     pub sides: BothRuns<T>,
 }
 
-/// The first turn in which different agents ran.
+/// The first turn in which the runs executed different agents.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DecisionDifference {
     /// The number of the turn.
@@ -79,7 +79,7 @@ pub struct DecisionDifference {
     pub reasons: BothRuns<Vec<(Arc<str>, String)>>,
 }
 
-/// The first execution whose results differ.
+/// The first shared execution whose results differ, with the differences.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExecutionDifference {
     /// The agent.
@@ -92,7 +92,7 @@ pub struct ExecutionDifference {
     pub changes: Vec<ValueChange>,
 }
 
-/// The end of a run.
+/// The outcome of a run, as the comparison shows the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedOutcome {
     /// The outcome; `None`: the run has not ended.
@@ -101,16 +101,16 @@ pub struct ComparedOutcome {
     pub detail: Option<String>,
 }
 
-/// A key of the context whose values differ.
+/// A key of the context whose values differ, with the differences.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContextChange {
     /// The key.
     pub key: Arc<str>,
-    /// The differences of its values.
+    /// The differences between the values of the key.
     pub changes: Vec<ValueChange>,
 }
 
-/// Compares two runs.
+/// Compares two runs: their inputs, contexts, turns, executions and outcomes.
 pub fn compare_runs(a: ComparedRun, b: ComparedRun) -> RunComparison {
     let (shared_executions, different_executions, output) = compare_executions(a.story, b.story);
     let outcome = BothRuns {
@@ -145,7 +145,7 @@ pub fn compare_runs(a: ComparedRun, b: ComparedRun) -> RunComparison {
     comparison
 }
 
-/// Returns the input, and all messages after it.
+/// Lists the input and all later messages. Values that a fork added to the context count as messages.
 fn list_messages(story: &RunStory) -> Vec<Arc<str>> {
     let input = story.start_event().into_iter().map(|started| started.input.clone());
     let messages = story.events.iter().filter_map(|event| match event {
@@ -156,6 +156,7 @@ fn list_messages(story: &RunStory) -> Vec<Arc<str>> {
     input.chain(messages).collect()
 }
 
+/// Finds the first input or message that differs. Returns `None` if all are equal.
 fn compare_messages(a: &RunStory, b: &RunStory) -> Option<TextDifference<Option<Arc<str>>>> {
     let (a, b) = (list_messages(a), list_messages(b));
     let number = (0..a.len().max(b.len())).find(|at| a.get(*at) != b.get(*at))?;
@@ -168,6 +169,7 @@ fn compare_messages(a: &RunStory, b: &RunStory) -> Option<TextDifference<Option<
     })
 }
 
+/// Finds the first turn in which different agents ran. Returns `None` if all turns are equal.
 fn compare_decisions(a: &RunStory, b: &RunStory) -> Option<DecisionDifference> {
     let (a, b): (Vec<&StoryTurn>, Vec<&StoryTurn>) = (a.turns().collect(), b.turns().collect());
     let at = (0..a.len().max(b.len()))
@@ -186,6 +188,7 @@ fn compare_decisions(a: &RunStory, b: &RunStory) -> Option<DecisionDifference> {
     })
 }
 
+/// Lists the agents of the turn's executions, in declaration order.
 fn agents_in_order(turn: &StoryTurn) -> Vec<Arc<str>> {
     turn.executions
         .iter()
@@ -193,12 +196,12 @@ fn agents_in_order(turn: &StoryTurn) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// The order of the agents in the file may differ; this is not a difference between the turns.
+/// Returns the agents of the turn's executions as a set, because their order in the file is not a difference.
 fn executed_agents(turn: &StoryTurn) -> BTreeSet<Arc<str>> {
     agents_in_order(turn).into_iter().collect()
 }
 
-/// Returns the reasons why agents that ran in the other run did not run here.
+/// Lists the agents that ran only in the turn `there`, each with the recorded reason why the turn `here` skipped the agent.
 fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec<(Arc<str>, String)> {
     let (Some(turn), Some(other_turn)) = (here, there) else {
         return Vec::new();
@@ -213,7 +216,8 @@ fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec
         .collect()
 }
 
-/// Returns the number of executions in both runs, the number of those that differ, and the first of those.
+/// Compares the executions that both runs have. Returns the number of shared executions, the number of different ones, and the first
+/// different one.
 fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<ExecutionDifference>) {
     let other_executions: HashMap<(&str, u32), (u32, &StoryExecution)> = b
         .executions_by_turn()
@@ -245,7 +249,7 @@ fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<Execu
     (shared, different, first)
 }
 
-/// Returns the result of the execution.
+/// Returns the output, or the failure under the key `failed`. Returns `None` if the execution has not ended.
 fn execution_result(execution: &StoryExecution) -> Option<Value> {
     let finished = execution.finish_event.as_ref()?;
     Some(match &finished.end {
@@ -254,6 +258,7 @@ fn execution_result(execution: &StoryExecution) -> Option<Value> {
     })
 }
 
+/// Returns the outcome of the run with its details.
 fn run_outcome(story: &RunStory) -> ComparedOutcome {
     let run_end = story.end_event();
     ComparedOutcome {
@@ -262,6 +267,7 @@ fn run_outcome(story: &RunStory) -> ComparedOutcome {
     }
 }
 
+/// Lists the keys whose values differ, with the differences.
 fn compare_contexts(a: &RunContext, b: &RunContext) -> Vec<ContextChange> {
     let only_b = b.iter().map(|(key, _)| key).filter(|key| a.get(key).is_none());
     let keys = a.iter().map(|(key, _)| key).chain(only_b);

@@ -44,6 +44,7 @@ struct CsvCellReader<'t> {
 }
 
 impl<'t> CsvCellReader<'t> {
+    /// Creates a reader at the start of the text.
     fn new(text: &'t str, delimiter: char) -> Self {
         Self {
             text,

@@ -238,6 +238,7 @@ impl BatchIndexRecords {
 }
 
 impl RecordedTry {
+    /// Returns the usage of the try, whatever its state.
     fn usage(&self) -> &Value {
         match self {
             Self::Ended(entry) => &entry.usage,

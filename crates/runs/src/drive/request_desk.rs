@@ -106,6 +106,7 @@ impl Drop for WithdrawRequestGuard<'_> {
 }
 
 impl OpenRequestDesk {
+    /// Creates a desk without requests, which sends new requests to this hub.
     pub(crate) fn new(hub: EventHub, host: RunHost) -> Self {
         Self(Arc::new(RequestDeskShared {
             hub,

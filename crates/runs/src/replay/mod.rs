@@ -279,7 +279,7 @@ fn build_replay_runners(prepared: &PreparedEnsemble, recording: &SharedTurnRecor
     vec![runner; prepared.plan.agent_count()]
 }
 
-/// Replaces the runners of the live agents with runners that execute.
+/// Replaces the runners of the live agents with runners that execute the agents.
 ///
 /// # Errors
 ///
