@@ -23,26 +23,30 @@ use tokio::net::TcpListener;
 
 use crate::session::{McpServices, McpSession};
 
-/// The path of the server.
+/// The path of the server in its URL.
 pub const MCP_PATH: &str = "/mcp";
 
+/// The limits on the connections to the server.
 const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     admitted: 256,
     waiting: 128,
     head_timeout: Duration::from_secs(20),
 };
+/// The limits on request bodies: 64 MiB for one body, 256 MiB for all, and one minute to arrive.
 const BODY_LIMITS: BodyLimits = BodyLimits {
     largest: 64 << 20,
     total: 256 << 20,
     timeout: Duration::from_secs(60),
 };
 
+/// The refusal of a request for another path than that of the server.
 const WRONG_PATH_REFUSAL: GuardRefusal = GuardRefusal {
     status: StatusCode::NOT_FOUND,
     code: "not_found",
     message: "the server is at /mcp",
 };
 
+/// The HTTP service of the protocol, with one session for each client.
 type McpHttpService = StreamableHttpService<McpSession, LocalSessionManager>;
 
 /// Serves clients until the program exits.

@@ -9,10 +9,10 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
 
-/// Maximum time for a client to receive a message. A slower client gets no further progress.
+/// The maximum time for a client to receive a message. A slower client gets no further progress.
 const MAX_SEND_TIME: Duration = Duration::from_secs(5);
 
-/// Sender of progress messages for one request.
+/// A sender of progress messages for one request.
 pub(crate) struct ProgressSender {
     /// `None`: nobody wants to know.
     to: Option<(Peer<RoleServer>, ProgressToken)>,

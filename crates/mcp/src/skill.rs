@@ -2,5 +2,5 @@
 //!
 //! Invariant: each ensemble in it is valid and runs.
 
-/// The text: Markdown with front matter, as skills of agents have it.
+/// The text of the skill: Markdown with front matter, in the format of agent skills.
 pub const SKILL_MARKDOWN: &str = include_str!("skill.md");

@@ -1,4 +1,4 @@
-//! What a client is told of a run: one document, the same for a call, a wait and a look.
+//! The status document of a run, which is the same for every tool.
 //!
 //! Invariant: it matches the schema that the tools tell.
 
@@ -54,7 +54,7 @@ pub(crate) fn status_document_schema(result: Value) -> Map<String, Value> {
     schema
 }
 
-/// State of a run as JSON, and whether it is the end of a failed run.
+/// The state of a run as JSON. `is_error` is true if the run has ended with a failure.
 pub(crate) struct StatusDocument {
     pub(crate) document: Value,
     pub(crate) is_error: bool,

@@ -14,10 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use self::transport::StdioTransport;
 use crate::session::{McpServices, McpSession};
 
-/// Serves the client until its stream ends. Running runs are interrupted when the program exits, and can be resumed.
+/// Serves the client until its stream ends. Runs are interrupted when the program exits, and can be resumed.
 ///
 /// # Errors
-/// The client does not speak the protocol, or the server has failed.
+///
+/// The client violates the protocol, or the server fails.
 pub fn serve_stdio(
     input: Box<dyn AsyncRead + Send + Unpin>,
     output: Box<dyn AsyncWrite + Send + Unpin>,

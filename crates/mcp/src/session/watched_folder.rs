@@ -6,10 +6,10 @@ use ensemble_project::Project;
 
 use crate::catalog::{FolderFingerprint, folder_fingerprint};
 
-/// How often the folder is looked at for ensembles that came, went or changed.
+/// The interval of the checks whether an ensemble was added, removed or changed.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Folder with its last known fingerprint.
+/// A watched folder of ensembles, with its last known fingerprint.
 pub(super) struct WatchedFolder {
     pub(super) project: Project,
     pub(super) known: FolderFingerprint,

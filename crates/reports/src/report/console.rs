@@ -22,11 +22,12 @@ use spinner::ActivitySpinner;
 use streaming::StreamedReply;
 pub(super) use streaming::{is_call_long, render_call_line, render_result_line};
 
-/// Writer of a run to standard output and standard error. Clones share the streams.
+/// A writer of a run's output to standard output and standard error. Queues output while a reply is streamed or a question is open. Clones
+/// share the streams.
 #[derive(Clone)]
 pub struct ConsoleWriter(Arc<Mutex<ConsoleState>>);
 
-/// Output options while a run is in progress.
+/// The options for the output while a run is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConsoleOptions {
     /// A spinner turns on standard error.
@@ -43,7 +44,7 @@ pub struct ConsoleOptions {
     pub err_width: LineWidth,
 }
 
-/// Streams, spinner, streamed reply and queued output.
+/// The state of a console writer: streams, spinner, streamed reply and queued output.
 struct ConsoleState {
     out: SanitizedWriter,
     err: SanitizedWriter,
@@ -62,13 +63,13 @@ struct ConsoleState {
     pending: Vec<(ConsoleStream, String)>,
     /// Warnings that were printed when they arose, before the end of their execution.
     announced: HashSet<String>,
-    /// A person is being asked: nothing is written until the answer.
+    /// True while a question is open. Nothing is written until the answer.
     question_open: bool,
     /// Parts of replies that arrived while a question was open.
     deferred: Vec<(ExecutionRef, DeferredUpdate)>,
 }
 
-/// Live update that arrived while a question was open.
+/// A live update that arrived while a question was open.
 enum DeferredUpdate {
     Text(String),
     Reasoning(String),
@@ -77,13 +78,14 @@ enum DeferredUpdate {
     Restarted,
 }
 
+/// The stream for a text: standard output or standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConsoleStream {
     Out,
     Err,
 }
 
-/// The part of an execution that was shown before its end.
+/// The parts of an execution that were shown before its end: title, reply text and reasoning, and whether other parts were missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamedParts {
     /// The name of the agent.
@@ -92,7 +94,7 @@ pub struct StreamedParts {
     pub text: bool,
     /// The reasoning of a model.
     pub reasoning: bool,
-    /// The tool calls and the texts beside them were not all shown.
+    /// True if a tool call, or a text next to a tool call, was not shown.
     pub missed: bool,
 }
 
@@ -145,17 +147,17 @@ impl ConsoleWriter {
         state.show_activity();
     }
 
-    /// Prints or queues `text` for standard output.
+    /// Prints the text to standard output, or queues the text while output is blocked.
     pub fn print_out(&self, text: &str) {
         self.lock_state().write_or_queue(ConsoleStream::Out, text);
     }
 
-    /// Prints or queues `text` for standard error.
+    /// Prints the text to standard error, or queues the text while output is blocked.
     pub fn print_err(&self, text: &str) {
         self.lock_state().write_or_queue(ConsoleStream::Err, text);
     }
 
-    /// Sets the heading that is printed to standard output before the next output.
+    /// Sets or removes the heading that is printed to standard output before the next output.
     pub fn set_pending_heading(&self, heading: Option<String>) {
         self.lock_state().heading = heading;
     }
@@ -168,7 +170,7 @@ impl ConsoleWriter {
         }
     }
 
-    /// Shows the running agents, each with its name and a text. `afresh` restarts the time.
+    /// Shows the running agents of the turn, each with its name and a text. `afresh` restarts the shown time.
     pub(super) fn show_running_agents(&self, turn: u32, running: Vec<(Arc<str>, String)>, afresh: bool) {
         let mut state = self.lock_state();
         if afresh {
@@ -224,7 +226,7 @@ impl ConsoleWriter {
         self.lock_state().print_queued();
     }
 
-    /// Returns whether the warning was already printed.
+    /// Returns whether the warning was printed already.
     pub(super) fn has_announced(&self, warning: &str) -> bool {
         self.lock_state().announced.contains(warning)
     }
@@ -282,7 +284,7 @@ impl ConsoleState {
         self.reply.as_ref().is_some_and(|reply| reply.title_printed)
     }
 
-    /// Returns whether output must be queued, because of a streamed reply or an open question.
+    /// Returns whether output must be queued, because a reply is streamed or a question is open.
     fn is_blocked(&self) -> bool {
         self.is_streaming() || self.question_open
     }
@@ -305,7 +307,7 @@ impl ConsoleState {
         }
     }
 
-    /// Prints queued output unless output is blocked.
+    /// Prints the queued output, unless output is blocked.
     fn print_queued(&mut self) {
         if self.is_blocked() {
             return;
@@ -316,7 +318,7 @@ impl ConsoleState {
         }
     }
 
-    /// Queues the rest of a streamed reply of an agent that ends while a question is open. Discards updates of an unshown reply.
+    /// Applies the updates that arrived for this agent while a question was open. Discards updates of a reply that is not shown.
     fn apply_deferred_updates(&mut self, agent: &str) {
         let is_streaming =
             self.is_streaming() && self.reply.as_ref().is_some_and(|reply| *reply.source.agent == *agent);
@@ -346,7 +348,7 @@ impl ConsoleState {
         });
     }
 
-    /// Writes to standard output, also while a reply is streamed. Queues while a question is open.
+    /// Writes the text to standard output, also while a reply is streamed. Queues the text while a question is open.
     fn write_out_unless_question(&mut self, text: &str) {
         if self.question_open {
             self.pending.push((ConsoleStream::Out, text.to_owned()));
@@ -372,7 +374,7 @@ impl From<LiveUpdate<'_>> for DeferredUpdate {
 }
 
 impl DeferredUpdate {
-    /// Returns the live update.
+    /// Converts the deferred update back to a live update.
     fn as_update(&self) -> LiveUpdate<'_> {
         match self {
             Self::Text(text) => LiveUpdate::Text(text),

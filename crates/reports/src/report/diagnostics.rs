@@ -14,11 +14,11 @@ use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity, Re
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::{FixApplicability, TextFix};
 
-/// Maximum size of an excerpt with several positions. Positions that are further apart get separate excerpts.
+/// The maximum size of an excerpt with several positions. Positions that are further apart get separate excerpts.
 const MAX_EXCERPT_BYTES: usize = 8000;
-/// The longest part of a long line that is shown, in bytes.
+/// The maximum number of bytes of a long line that are shown.
 const MAX_LINE_BYTES: usize = 400;
-/// Width of the rendered text.
+/// The width of the rendered text, in columns.
 const RENDERED_COLUMNS: usize = 100;
 
 /// Renders diagnostics in the form of rustc: message, position, underlined line and help.
@@ -38,7 +38,7 @@ pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
     text
 }
 
-/// Report in the form of rustc, file by file.
+/// A report in the form of rustc, file by file.
 #[derive(Debug)]
 pub struct HumanForm {
     /// Whether to use colours.
@@ -95,14 +95,14 @@ struct SourceExcerpt<'a> {
     marks: Vec<ExcerptMark<'a>>,
 }
 
-/// Marked range of an excerpt with an optional label.
+/// A marked range of an excerpt with an optional label.
 struct ExcerptMark<'a> {
     /// The marks, in bytes of the excerpt.
     range: Range<usize>,
     label: Option<&'a str>,
 }
 
-/// Span cut to its first line, because the first line identifies a long map.
+/// A span that is cut to its first line, because the first line identifies a long map.
 struct LineSpan {
     line: usize,
     /// The bytes of the line in the source.
@@ -222,7 +222,7 @@ impl SourceExcerpt<'_> {
     }
 }
 
-/// JSON form of a diagnostic, version 1.
+/// The JSON form of a diagnostic, version 1.
 #[derive(serde::Serialize)]
 struct DiagnosticItem<'a> {
     severity: FindingSeverity,
@@ -238,7 +238,7 @@ struct DiagnosticItem<'a> {
     fix: Option<DiagnosticFixItem<'a>>,
 }
 
-/// JSON form of a range in a file.
+/// The JSON form of a range in a file.
 #[derive(serde::Serialize)]
 struct TextRegion<'a> {
     file: &'a str,
@@ -248,7 +248,7 @@ struct TextRegion<'a> {
     end_column: usize,
 }
 
-/// JSON form of a related position.
+/// The JSON form of a related position.
 #[derive(serde::Serialize)]
 struct RelatedRegion<'a> {
     message: &'a str,
@@ -256,7 +256,7 @@ struct RelatedRegion<'a> {
     region: TextRegion<'a>,
 }
 
-/// JSON form of a fix.
+/// The JSON form of a fix.
 #[derive(serde::Serialize)]
 struct DiagnosticFixItem<'a> {
     title: &'a str,
@@ -264,7 +264,7 @@ struct DiagnosticFixItem<'a> {
     edits: Vec<TextEditItem<'a>>,
 }
 
-/// JSON form of an edit.
+/// The JSON form of an edit.
 #[derive(serde::Serialize)]
 struct TextEditItem<'a> {
     #[serde(flatten)]
@@ -314,7 +314,7 @@ pub fn render_json_diagnostics(diagnostics: &[Diagnostic]) -> String {
     render_one_text(&JsonForm, diagnostics)
 }
 
-/// JSON report, file by file.
+/// A report as one JSON document, file by file.
 #[derive(Debug)]
 pub struct JsonForm;
 

@@ -8,7 +8,7 @@ use super::form::{FileFindings, FindingsReportFormat, ReportTotals};
 use super::xml::escape_xml;
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
-/// JUnit report with one suite. A file fails if one of its findings fails the command.
+/// A JUnit report with one suite. A file fails if one of its findings fails the command.
 pub struct JunitForm<'f> {
     /// Whether a finding makes its file fail.
     pub fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),

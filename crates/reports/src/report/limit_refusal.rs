@@ -3,7 +3,7 @@
 use super::Reporter;
 use ensemble_core::conversation::{ConversationState, Event, Record};
 
-/// Reporter that turns a success with exhausted agents into a failure, for another reporter.
+/// A reporter that turns a success with exhausted agents into a failure, for another reporter.
 pub struct FailOnLimitReporter(Box<dyn Reporter + Send>);
 
 impl FailOnLimitReporter {

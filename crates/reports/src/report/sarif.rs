@@ -13,7 +13,7 @@ use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::TextFix;
 
-/// Description of a finding code.
+/// A description of a finding code, as a rule of the log.
 #[derive(Debug, Clone, Copy)]
 pub struct SarifRule {
     /// The code.
@@ -24,7 +24,7 @@ pub struct SarifRule {
     pub explanation: &'static str,
 }
 
-/// SARIF log with one run.
+/// A report as a SARIF log with one run.
 #[derive(Debug)]
 pub struct SarifForm<'f> {
     /// Every code that a finding can have.

@@ -14,15 +14,15 @@ const MAX_COLUMNS: usize = 80;
 /// The minimum width of the parts of a line.
 const MIN_COLUMNS: usize = 20;
 
-/// The additional indent of the second and later rows of our own sentences.
+/// The additional indent of the second and later rows of sentences of the program.
 const LATER_ROW_INDENT: usize = 2;
 
-/// Maximum length of the lines of a stream.
+/// The maximum length of the lines of a stream. `UNLIMITED` breaks no lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineWidth(Option<usize>);
 
 impl LineWidth {
-    /// Width of streams that are not terminals: lines are never broken.
+    /// The width of a stream that is not a terminal. Lines are never broken.
     pub const UNLIMITED: Self = Self(None);
 
     /// Returns the width for a terminal with this number of columns; 80 if the terminal does not report it.
@@ -76,7 +76,7 @@ impl LineWidth {
     }
 }
 
-/// Kind of a line, which decides about its wrapping and the indent of later rows.
+/// The kind of a line, which decides how the line is wrapped and how later rows are indented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineKind {
     /// The first word has not been read.
@@ -89,7 +89,7 @@ enum LineKind {
     Verbatim,
 }
 
-/// Wrapper of a text that arrives in pieces.
+/// A wrapper that breaks a text that arrives in pieces into rows.
 #[derive(Debug)]
 pub(super) struct TextWrapper {
     width: LineWidth,

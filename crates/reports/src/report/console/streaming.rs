@@ -7,10 +7,10 @@ use crate::report::format::{DIM, NAME};
 use crate::report::wrap::TextWrapper;
 use ensemble_core::thread::{ExecutionRef, LiveUpdate, ToolCall};
 
-/// The indent of every row of a reply.
+/// The indent of every row of a reply, in columns.
 const INDENT: usize = 4;
 
-/// Reply that is being streamed, with the state of its output.
+/// A reply that is being streamed, with the state of its output.
 pub(super) struct StreamedReply {
     pub(super) source: ExecutionRef,
     /// Whether the line with the agent's name is written.
@@ -29,7 +29,7 @@ pub(super) struct StreamedReply {
 }
 
 impl ConsoleState {
-    /// Shows an update of the streamed reply. Remembers agents whose updates are not shown because another reply is streamed.
+    /// Shows an update if its reply is the streamed one, or starts a streamed reply. Remembers agents whose updates are not shown.
     pub(super) fn show_live_update(&mut self, source: &ExecutionRef, update: LiveUpdate<'_>) {
         if self.reply.is_none() {
             if self.data_replies.contains(&source.agent) && matches!(update, LiveUpdate::Text(_)) {
@@ -146,7 +146,7 @@ impl ConsoleState {
         reply.has_text = false;
     }
 
-    /// Writes the line with the name of the agent, and clears the spinner.
+    /// Writes the line with the name of the agent, and clears the spinner before.
     fn write_title(&mut self, reply: &mut StreamedReply) {
         if reply.title_printed {
             return;
@@ -213,7 +213,7 @@ impl StreamedReply {
     }
 }
 
-/// Returns whether a reply that starts with this text is a JSON object or a code block.
+/// Returns whether the text starts like a JSON object or a code block.
 fn looks_like_data(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with('{') || text.starts_with("```")
@@ -238,7 +238,7 @@ pub(crate) fn is_call_long(call: &ToolCall) -> bool {
     is_long(&call.arguments.to_string()) || is_long(&call.result_text())
 }
 
-/// Replaces line breaks by blanks, and shortens the text unless `whole` is set.
+/// Replaces line breaks by blanks. Shortens the text unless `whole` is set.
 fn fit_on_one_line(text: &str, whole: bool) -> String {
     let line = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     if whole || text.chars().nth(MAX_CALL_CHARS).is_none() {

@@ -17,7 +17,7 @@ pub use svg::{GraphTooLargeError, SVG_STYLE, render_svg};
 
 use super::format::format_count;
 
-/// Picture of the agents and dependencies of an ensemble.
+/// A picture of the agents and dependencies of an ensemble.
 #[derive(Debug, Clone)]
 pub struct GraphPicture {
     /// The name of the ensemble.
@@ -42,7 +42,7 @@ pub enum ExecutionCountUnit {
     Cases,
 }
 
-/// Agent in a picture.
+/// An agent in a picture, with its texts and its data in a run.
 #[derive(Debug, Clone)]
 pub struct PictureNode {
     /// Its name.
@@ -53,11 +53,11 @@ pub struct PictureNode {
     pub is_stack: bool,
     /// Further lines: its list and its limits.
     pub notes: Vec<String>,
-    /// Its data in the run; `None`: no run is shown.
+    /// The data of the agent in the shown run. `None` means that the picture shows no run.
     pub run_data: Option<NodeRunData>,
 }
 
-/// Kind of agent, each with a separate shape.
+/// The kind of an agent. Each kind has a separate shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeShape {
     /// A rectangle.
@@ -74,7 +74,7 @@ pub enum NodeShape {
     Ensemble,
 }
 
-/// Data of an agent in a run.
+/// The state of an agent in the shown run, such as its executions or the reason why the agent did not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeRunData {
     /// The agent was executed.
@@ -102,7 +102,7 @@ pub enum NodeRunData {
     },
 }
 
-/// Activity of an agent with an open execution.
+/// The activity of an agent with an open execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeActivity {
     /// The agent runs.
@@ -124,7 +124,7 @@ impl NodeActivity {
     }
 }
 
-/// Dependency in a picture: `to` depends on `from`.
+/// A dependency in a picture: `to` depends on `from`.
 #[derive(Debug, Clone)]
 pub struct DependencyArrow {
     /// The node that is depended on.
@@ -141,11 +141,11 @@ pub struct DependencyArrow {
     pub feedback: bool,
     /// Whether one of several such dependencies is enough: drawn with a circle as head.
     pub any_of: bool,
-    /// How often it started the agent; `None`: no run is shown.
+    /// The number of times that the dependency started the agent. `None` means that the picture shows no run.
     pub start_count: Option<usize>,
 }
 
-/// Result of executions that fulfils a dependency.
+/// The result of executions that triggers a dependency: success, failure or any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DependencyTrigger {
     /// The execution succeeded.
@@ -185,7 +185,7 @@ impl PictureNode {
         matches!(self.run_data, Some(NodeRunData::Idle { .. }))
     }
 
-    /// Returns the activity of the agent, if the shown run has an open execution of it.
+    /// Returns the activity of the agent. Returns `None` if the agent has no open execution in the shown run.
     fn activity(&self) -> Option<NodeActivity> {
         match self.run_data {
             Some(NodeRunData::Unfinished { activity, .. }) => Some(activity),

@@ -6,7 +6,7 @@ use ensemble_language::hidden_characters::{CiCommandDetector, is_hidden_characte
 use super::joiners::is_needed_joiner;
 use super::trusted_style::find_trusted_style;
 
-/// Escape style of hidden characters, for the reader of the output.
+/// The style in which hidden characters are escaped, for the reader of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscapeStyle {
     /// A person: `\u{202e}`.
@@ -21,7 +21,7 @@ pub enum EscapeStyle {
     Exact,
 }
 
-/// Position in a line that decides whether a CI command can start.
+/// A position in a line that decides whether a CI command can start.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum CommandPosition {
     /// Only blanks stand before it.
@@ -29,11 +29,11 @@ enum CommandPosition {
     Start,
     /// One colon begins the line.
     Colon,
-    /// Anything else stands before it.
+    /// Any other character precedes the position.
     Inside,
 }
 
-/// Filter of untrusted text. Stores the part of the stream that matters for the next text.
+/// A filter that escapes untrusted text. Stores the state at the end of the written text, because a CI command can start there.
 #[derive(Debug, Default)]
 pub(super) struct SanitizingFilter {
     place: CommandPosition,
@@ -44,7 +44,7 @@ pub(super) struct SanitizingFilter {
 }
 
 impl SanitizingFilter {
-    /// Appends the sanitized text to `passed`. `is_ci` means that the output is the log of a CI.
+    /// Appends the sanitized text to `passed`. `is_ci` is true if the output is the log of a CI.
     pub(super) fn push_sanitized(&mut self, text: &str, spelling: EscapeStyle, is_ci: bool, passed: &mut String) {
         let mut rest = text;
         loop {
@@ -124,7 +124,7 @@ impl SanitizingFilter {
     }
 }
 
-/// Escaper of a text that arrives in pieces. Keeps trusted styles.
+/// An escaper of a text that arrives in pieces. Keeps trusted styles.
 #[derive(Debug, Default)]
 pub(crate) struct StreamTextEscaper(SanitizingFilter);
 

@@ -7,11 +7,11 @@ use std::fmt::{Display, Formatter, Result};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-/// What our styles begin with.
+/// The start of every trusted style, with a random number that other texts cannot know.
 static TRUSTED_STYLE_MARK: LazyLock<String> =
     LazyLock::new(|| format!("\u{1b}[{};", RandomState::new().hash_one("style")));
 
-/// Style of the program. `{STYLE}` starts it, `{STYLE:#}` ends it.
+/// A style of the program, which sanitizing keeps. `{STYLE}` starts the style, and `{STYLE:#}` ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrustedStyle(anstyle::Style);
 

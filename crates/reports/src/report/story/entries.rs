@@ -9,7 +9,7 @@ use ensemble_core::thread::{Attachment, Message, ResultSummary, Role, ThreadIter
 use ensemble_history::story::{ExchangeEnd, ModelExchange};
 use ensemble_language::data::ModelUsage;
 
-/// Entry of a rendered exchange.
+/// An entry of a rendered exchange: the start of a request, a message, a note, a tool call, its result, or the end of the attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ExchangeEntry {
     /// The beginning of a request: its number, the model, the stop reason and the tokens.
@@ -290,7 +290,7 @@ fn push_call_entries(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
     push_file_notes(entries, &call.attachments);
 }
 
-/// Returns the text with visible control characters.
+/// Escapes hidden characters of the text.
 fn make_visible(text: &str) -> String {
     escape_text(text)
 }

@@ -8,9 +8,7 @@ use ensemble_core::thread::ToolCall;
 use ensemble_history::RunDriver;
 use ensemble_history::story::{RunStory, StoryAttempt, StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
-/// Version of the document.
-///
-/// - 1: the first version.
+/// The version of the JSON document. Version 1 is the first one.
 const VERSION: u32 = 1;
 
 /// Converts the run to a JSON document.

@@ -6,7 +6,7 @@ use ensemble_core::operator::escape_hidden;
 use ensemble_history::story::RunStory;
 use ensemble_history::{RunDriver, RunState};
 
-/// Suggested command with its purpose.
+/// A suggested command with its purpose.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct NextCommand {
     /// The purpose, in one or two words.

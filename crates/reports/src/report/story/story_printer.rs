@@ -32,14 +32,14 @@ use ensemble_language::data::ModelUsage;
 /// The number of lines of an output that are shown by default.
 const MAX_OUTPUT_LINES: usize = 8;
 
-/// Printer of a recorded run for users, one record at a time.
+/// A printer that renders a recorded run for users, one record at a time.
 #[derive(Debug, Default)]
 pub struct StoryPrinter {
     /// Whether nothing is shortened or left out.
     whole: bool,
     /// The kinds of the agents: `llm`, `script`, …
     pub kinds: HashMap<Arc<str>, &'static str>,
-    /// The name of the run on the command line; `None`: its id.
+    /// The name of the run on the command line. `None` means the id of the run.
     pub given_name: Option<String>,
     /// How long lines may be.
     pub width: LineWidth,
@@ -52,7 +52,7 @@ pub struct StoryPrinter {
 }
 
 impl StoryPrinter {
-    /// Creates a printer. `whole` shortens nothing; `live` names the running agents.
+    /// Creates a printer. With `whole`, nothing is shortened. With `live`, the footer names the running agents.
     pub fn new(whole: bool, live: bool) -> Self {
         Self {
             whole,
@@ -256,7 +256,7 @@ impl StoryPrinter {
         )
     }
 
-    /// Renders the request, the inputs, and the failed attempts of an execution.
+    /// Renders the request, the read outputs, and the failed attempts of an execution.
     fn render_circumstances(&mut self, execution: &StoryExecution) -> String {
         let mut text = String::new();
         if let Some(request) = &execution.request {

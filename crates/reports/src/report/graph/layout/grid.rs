@@ -3,7 +3,7 @@
 
 use super::{BoxExtent, GraphSketch};
 
-/// Cells of a layout by row, with the links between them.
+/// The cells of a layout by row, with the links between them.
 #[derive(Debug, Clone)]
 pub(super) struct LayoutGrid {
     /// The boxes, then the bends.
@@ -20,7 +20,7 @@ pub(super) struct LayoutGrid {
     pub below: Vec<Vec<usize>>,
 }
 
-/// Cell of the grid: a box, a bend of a link, or a label.
+/// A cell of the grid: a box, a bend of a link, or a label.
 #[derive(Debug, Clone)]
 pub(super) struct GridCell {
     /// Its size; a bend without a label has size 0.
@@ -42,7 +42,7 @@ pub(super) enum GridCellKind {
     Label,
 }
 
-/// Segment of a link between two rows.
+/// A segment of a link between two rows.
 #[derive(Debug, Clone)]
 pub(super) struct LinkSegment {
     /// The cell in the upper row.
@@ -53,7 +53,7 @@ pub(super) struct LinkSegment {
     pub back: bool,
 }
 
-/// Path of a link through cells.
+/// A path of a link through cells.
 #[derive(Debug, Clone)]
 pub(super) struct LinkChain {
     /// The cells from the upper box to the lower one. For two boxes in one row, the path has a bend below each of them.

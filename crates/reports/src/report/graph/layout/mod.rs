@@ -16,7 +16,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-/// Boxes and links of a graph before the layout.
+/// The boxes and links of a graph before the layout.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GraphSketch {
     /// The size of each box.
@@ -25,7 +25,7 @@ pub(super) struct GraphSketch {
     pub links: Vec<SketchLink>,
 }
 
-/// Link between two boxes.
+/// A link between two boxes.
 #[derive(Debug, Clone)]
 pub(super) struct SketchLink {
     /// The first box.
@@ -38,7 +38,7 @@ pub(super) struct SketchLink {
     pub back: bool,
 }
 
-/// Size of a box in pixels, in the axes of the layout.
+/// The size of a box in pixels, in the axes of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct BoxExtent {
     /// The size along a row.
@@ -47,7 +47,7 @@ pub(super) struct BoxExtent {
     pub depth: f64,
 }
 
-/// Position in pixels from the origin of the layout.
+/// A position in pixels from the origin of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct LayoutPoint {
     /// The position along a row.
@@ -56,7 +56,7 @@ pub(super) struct LayoutPoint {
     pub along: f64,
 }
 
-/// Positions of boxes and routes of links.
+/// The result of a layout: positions of boxes, and routes of links.
 #[derive(Debug, Clone)]
 pub(super) struct GraphLayout {
     /// The total size.
@@ -67,7 +67,7 @@ pub(super) struct GraphLayout {
     pub routes: Vec<LinkRoute>,
 }
 
-/// Box with its position.
+/// A box with its centre and its size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PlacedBox {
     /// Its centre.
@@ -76,7 +76,7 @@ pub(super) struct PlacedBox {
     pub extent: BoxExtent,
 }
 
-/// Route of a link with the position of its label.
+/// A route of a link with the position of its label.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LinkRoute {
     /// From the edge of the first box to the edge of the last one.
@@ -85,7 +85,7 @@ pub(super) struct LinkRoute {
     pub label: Option<LayoutPoint>,
 }
 
-/// Leg of a route. It starts at the end of the previous leg.
+/// A leg of a route, which starts at the end of the previous leg.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum RouteLeg {
     /// The start of the path.
@@ -126,6 +126,7 @@ fn count_cells(sketch: &GraphSketch, rows: &[usize]) -> usize {
     sketch.boxes.len() + bends.sum::<usize>()
 }
 
+/// Computes the layout of boxes that have these rows: orders the cells, and then computes their positions.
 fn lay_out_rows(sketch: &GraphSketch, rows: &[usize]) -> GraphLayout {
     let mut grid = grid::LayoutGrid::new(sketch, rows);
     order::reduce_crossings(&mut grid);

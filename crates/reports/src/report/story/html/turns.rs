@@ -182,7 +182,7 @@ fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String>
     about
 }
 
-/// Renders the request, the inputs, and the failed attempts of an execution.
+/// Renders the read outputs, the request, the answers and decisions, and the attempts of an execution.
 fn render_circumstances(execution: &StoryExecution) -> String {
     let mut text = String::new();
     if !execution.reads.is_empty() {
