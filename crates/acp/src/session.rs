@@ -42,7 +42,7 @@ pub(crate) struct AcpSession {
     pub(crate) servers: RefCell<Arc<ClientServers>>,
     /// The name of the client, if the client gave one.
     pub(crate) client: RefCell<Option<String>>,
-    /// The client was told which of them are not used.
+    /// True if the client was informed about the unused servers.
     pub(crate) has_told_unused: Cell<bool>,
     pub(crate) turn: RefCell<Option<ActivePrompt>>,
     /// The question that was shown as text. The next prompt is its answer.

@@ -1,8 +1,8 @@
 //! The account of one execution of the open turn.
 //!
-//! A reply, a stopped request and a tool call record their usage when they happen. The end of the attempt records the
-//! usage of the whole attempt, and so replaces what was recorded inside it. An attempt that was cut short has no end:
-//! what was recorded inside it stays.
+//! A reply, a stopped request and a tool call record their usage when they happen. The end of the attempt records the usage of the whole
+//! attempt, which replaces the usage recorded inside the attempt. An interrupted attempt has no end, so the usage recorded inside the
+//! attempt is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

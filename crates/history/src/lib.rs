@@ -1,6 +1,6 @@
 //! Histories, stories, summaries and comparisons of runs, computed from their records.
 //!
-//! **Invariant:** every front end takes a fact of a run from here: one run, one answer, one number.
+//! **Invariant:** every front end takes the facts of a run from this crate, so that all front ends show the same numbers.
 //!
 //! - [`RunHistory`] is the one fold of the records: totals, open questions, and the state of the run. [`RunSummary`] is
 //!   its result for lists and clients.

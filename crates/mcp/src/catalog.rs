@@ -35,7 +35,7 @@ pub struct EnsembleToolEntry {
     pub tool: String,
     /// True if another ensemble or a tool of the server has the same name, so that `tool` contains a digest of the path.
     pub is_qualified: bool,
-    /// Its file, as seen from the folder.
+    /// The file of the ensemble, relative to the folder.
     pub file: PathBuf,
     /// The loaded ensemble.
     pub ensemble: Ensemble,
@@ -44,7 +44,7 @@ pub struct EnsembleToolEntry {
 /// An ensemble file with errors, which is not offered as a tool.
 #[derive(Debug)]
 pub struct InvalidEnsembleFile {
-    /// Its file, as seen from the folder.
+    /// The file of the ensemble, relative to the folder.
     pub file: PathBuf,
     /// The number of errors.
     pub errors: usize,

@@ -1,6 +1,6 @@
-//! What happens in a run, as progress for a client that wants to know.
+//! The progress messages about a run, for clients that request them.
 //!
-//! Invariant: a client that does not read them holds up no run.
+//! Invariant: a client that stops reading does not block the run.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const MAX_SEND_TIME: Duration = Duration::from_secs(5);
 
 /// A sender of progress messages for one request.
 pub(crate) struct ProgressSender {
-    /// `None`: nobody wants to know.
+    /// The client with its progress token. `None` means that the client wants no progress.
     to: Option<(Peer<RoleServer>, ProgressToken)>,
     sent_count: u32,
 }

@@ -1,6 +1,6 @@
 //! The shortest way to a run: one ensemble, its options, and its result.
 //!
-//! Invariant: a run that nobody can answer ends; it does not wait.
+//! Invariant: a run without an operator ends if it needs an answer, and does not wait.
 
 use std::future::IntoFuture;
 use std::pin::Pin;

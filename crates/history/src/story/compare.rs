@@ -51,7 +51,7 @@ pub struct RunComparison {
     pub different_executions: usize,
     /// The outcomes, if they differ.
     pub outcome: Option<BothRuns<ComparedOutcome>>,
-    /// The keys of the last context that differ; `None`: one of the contexts is not known.
+    /// The keys of the last context that differ. `None` if one of the contexts is unknown.
     pub context: Option<Vec<ContextChange>>,
     /// The usage of both runs.
     pub usage: BothRuns<ModelUsage>,
@@ -72,10 +72,10 @@ pub struct TextDifference<T> {
 pub struct DecisionDifference {
     /// The number of the turn.
     pub turn: u32,
-    /// The agents that ran; `None`: the run has no such turn.
+    /// The agents that ran in each run. `None` if the run has no such turn.
     #[serde(flatten)]
     pub agents: BothRuns<Option<Vec<Arc<str>>>>,
-    /// For agents that ran only in the other run: why they did not run in this run, as far as it is recorded.
+    /// The recorded reasons of agents that ran only in the other run.
     pub reasons: BothRuns<Vec<(Arc<str>, String)>>,
 }
 
@@ -95,7 +95,7 @@ pub struct ExecutionDifference {
 /// The outcome of a run, as the comparison shows the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedOutcome {
-    /// The outcome; `None`: the run has not ended.
+    /// The outcome. `None` if the run has not ended.
     pub completion_reason: Option<&'static str>,
     /// The details, as text.
     pub detail: Option<String>,

@@ -1,8 +1,7 @@
 //! Standard output and standard error of a run, a spinner, and replies that are shown while they arrive.
 //!
-//! The lines of two replies that arrive at the same time would be mixed up, so only one reply is streamed at a time:
-//! the one that began first. Everything else is queued until that execution has ended. Meanwhile, a row below the reply
-//! tells what is going on besides it.
+//! Only one reply is streamed at a time, the reply that started first, because the lines of two streamed replies would be mixed. All other
+//! output is queued until that execution has ended. Meanwhile, a row below the reply shows the other running agents.
 
 mod activity;
 mod spinner;
@@ -38,9 +37,9 @@ pub struct ConsoleOptions {
     pub has_one_reader: bool,
     /// Tool calls are shown complete.
     pub whole: bool,
-    /// How long lines of standard output may be.
+    /// The maximum length of lines of standard output.
     pub out_width: LineWidth,
-    /// How long lines of standard error may be.
+    /// The maximum length of lines of standard error.
     pub err_width: LineWidth,
 }
 

@@ -41,7 +41,7 @@ pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
 /// A report in the form of rustc, file by file.
 #[derive(Debug)]
 pub struct HumanForm {
-    /// Whether to use colours.
+    /// True if colours are used.
     pub color: bool,
 }
 

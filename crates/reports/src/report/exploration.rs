@@ -290,7 +290,7 @@ fn exploration_notes(found: &Exploration) -> Vec<&'static str> {
 pub struct ExploredEnsemble {
     /// The name of the ensemble.
     pub name: String,
-    /// Its file.
+    /// The file of the ensemble.
     pub file: String,
     /// The result.
     pub found: Exploration,

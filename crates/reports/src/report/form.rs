@@ -11,7 +11,7 @@ pub struct FileFindings {
     pub name: String,
     /// The findings, in the order of the text.
     pub findings: Vec<Diagnostic>,
-    /// Whether one of them makes the command fail.
+    /// True if one of the findings makes the command fail.
     pub fails: bool,
 }
 

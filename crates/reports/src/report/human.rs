@@ -49,7 +49,7 @@ pub struct HumanReporter {
     /// The outputs of the last turn, if they are printed at the end.
     last_outputs: Vec<Arc<Value>>,
     started_at: Option<chrono::DateTime<chrono::Utc>>,
-    /// When the first turn since then started; before `started_at` if another run executed it.
+    /// The start of the first turn since then, which is before `started_at` if another run executed the turn.
     first_turn_at: Option<chrono::DateTime<chrono::Utc>>,
     /// The reasons why agents did not run in a turn.
     reasons: ShownReasons,
@@ -59,7 +59,7 @@ pub struct HumanReporter {
     failed_parts: HashMap<(Arc<str>, u32), Arc<str>>,
     /// The failed executions that were printed: the agent and the turn.
     shown_failures: HashSet<(Arc<str>, u32)>,
-    /// Whether any text was shortened.
+    /// True if a text was shortened.
     has_cut: bool,
 }
 

@@ -10,7 +10,7 @@ use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
 /// A JUnit report with one suite. A file fails if one of its findings fails the command.
 pub struct JunitForm<'f> {
-    /// Whether a finding makes its file fail.
+    /// True if a finding makes its file fail.
     pub fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
     /// The folder to which file names are relative.
     pub folder: &'f Path,

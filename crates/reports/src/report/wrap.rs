@@ -100,14 +100,14 @@ pub(super) struct TextWrapper {
     kind: LineKind,
     /// The columns that the current row contains; 0: the row is empty.
     column: usize,
-    /// The blanks after the last word, written before the next word unless a new row begins there.
+    /// The blanks after the last word, which are written before the next word unless a new row starts there.
     blanks: String,
     /// A word whose end has not been read.
     word: String,
     /// The marks that opened the current code block.
     fence: Option<String>,
     speller: StreamTextEscaper,
-    /// Whether a word that is longer than a row is broken.
+    /// True if a word that is longer than a row is broken.
     breaks_words: bool,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct LastBatchCall {
     pub(super) data: String,
     /// The overrides of models.
     pub(super) models: Vec<String>,
-    /// When the call started.
+    /// The start of the call.
     pub(super) started_at: DateTime<Utc>,
     /// The version of the rows.
     pub(super) current: String,

@@ -179,9 +179,9 @@ pub(super) fn describe_short_cause(entry: &BatchEntry) -> String {
 #[derive(Debug)]
 struct CauseWord {
     text: String,
-    /// Whether rows with another word here have the same cause.
+    /// True if rows with another word at this position have the same cause.
     is_variable: bool,
-    /// Whether all rows of the group have this word here.
+    /// True if all rows of the group have this word at this position.
     is_same: bool,
 }
 

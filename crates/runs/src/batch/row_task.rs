@@ -14,9 +14,9 @@ use super::{Batch, BatchEntry, PlannedRow};
 /// A selection of rows that run again although their runs have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetriedRows {
-    /// Those whose exit code is not 0.
+    /// Rows whose exit code is not 0.
     Failed,
-    /// Those with this outcome.
+    /// Rows with this outcome.
     Outcome(CompletionReason),
 }
 
@@ -101,7 +101,7 @@ pub struct TaskGroup {
     pub task: RowTask,
     /// The number of rows.
     pub rows: usize,
-    /// What the tries of these rows have cost until now, as far as it is known.
+    /// The known cost of the tries of these rows until now.
     pub cost: Option<Cost>,
 }
 

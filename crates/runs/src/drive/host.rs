@@ -1,4 +1,4 @@
-//! What a program that holds runs hands in: the environment, the clock, randomness, the watchdog, and who is asked.
+//! The environment of runs: variables, clock, randomness, watchdog and operator.
 //!
 //! Invariant: only `RunHost::from_system` and `Project::from_process` read the environment and the clock of the process.
 

@@ -75,7 +75,7 @@ pub(crate) struct ClientAnswer {
     pub(crate) digest: RequestDigest,
     /// The answer.
     pub(crate) answer: RequestAnswer,
-    /// Who answers.
+    /// The author of the answer.
     pub(crate) by: AnswerAuthor,
 }
 

@@ -46,7 +46,7 @@ pub struct RunHandle {
     interruptions: mpsc::UnboundedSender<RunInterruption>,
     leg: watch::Receiver<RunSegmentState>,
     task: JoinHandle<(ConversationState, Result<(), CommitError>)>,
-    /// Its sender is dropped when the run is closed.
+    /// The receiver of the closing. The sender is dropped when the run is closed.
     closed_signal: watch::Receiver<()>,
 }
 

@@ -41,14 +41,14 @@ pub struct PreparedFork {
     pub ready: ReadyRun,
     /// The changes since the other run.
     pub changes: ForkChanges,
-    /// What was said to the other run later on, for a rerun: it is to be said again, in this order.
+    /// The later user messages of the other run, which a rerun adds again in this order.
     pub messages: Vec<Arc<str>>,
 }
 
 /// The changes between a run and a run that continues from it.
 #[derive(Debug, Clone)]
 pub struct ForkChanges {
-    /// The file of the edited text; `None`: the text of the other run.
+    /// The file of the edited text. `None` means the text of the other run.
     pub file: Option<PathBuf>,
     /// The differences between the agents.
     pub changes: EnsembleChanges,
@@ -104,7 +104,7 @@ struct UnbuiltFork {
     reuse: ReusableResults,
     context_changes: InputValues,
     messages: Vec<Arc<str>>,
-    /// The message with which the fork goes on.
+    /// The message with which the fork continues.
     next_message: Option<Arc<str>>,
 }
 

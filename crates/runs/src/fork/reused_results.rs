@@ -29,9 +29,9 @@ pub(crate) struct ReusableResults {
 /// changed.
 #[derive(Debug, Default)]
 pub(crate) struct AddedInputNames {
-    /// Those that are not among its inputs.
+    /// The names that are not among the inputs of the previous run.
     inputs: HashSet<Arc<str>>,
-    /// Those of them that were not in its initial context, either.
+    /// The names that are in neither the inputs nor the initial context of the previous run.
     context: HashSet<Arc<str>>,
 }
 
@@ -51,9 +51,9 @@ impl AddedInputNames {
 /// The optional values that an agent reads: the context and the history.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OptionalReads {
-    /// Has it no dependencies, or a list of items, so that it reads whatever anybody says?
+    /// True if the agent has no dependencies, or has a list of items, so that the agent can read every value of the context.
     context: bool,
-    /// Does it read the history?
+    /// True if the agent reads the history.
     pub(crate) history: bool,
 }
 

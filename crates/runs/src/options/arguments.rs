@@ -66,7 +66,7 @@ pub(crate) fn open_reply_cache(
 pub(crate) struct InputAgentQuestions {
     /// Their questions before a run, each with an address without keys of parts.
     questions: Mutex<Vec<PendingRequest>>,
-    /// Whether something stands in for an ensemble, so that the agents inside it are unknown.
+    /// True if a stub replaces an ensemble, so that the agents in the ensemble are unknown.
     is_open: AtomicBool,
 }
 

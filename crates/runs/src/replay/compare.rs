@@ -25,16 +25,16 @@ pub(crate) trait RecordedDecisionReader: Send {
 pub(crate) enum RecordedDecision {
     /// A turn began.
     Turn {
-        /// Its number.
+        /// The number of the turn.
         turn: u32,
-        /// Who ran in it.
+        /// The agents that were executed in the turn.
         agents: BTreeSet<Arc<str>>,
         /// Only those are known who had ended; others may have been under way.
         is_partial: bool,
     },
     /// The conversation ended.
     Ended {
-        /// Why; `None`: the record does not say.
+        /// The reason of the end. `None` if the record contains no reason.
         reason: Option<CompletionReason>,
         /// Nothing is known of what came after the last turn.
         is_cut: bool,

@@ -55,11 +55,11 @@ pub struct ReplayOptions {
     pub ensemble: Option<String>,
     /// Run these agents and do not answer for them from the record.
     pub live: Vec<String>,
-    /// What live agents are given, and who is told of each event.
+    /// The options of live agents, with the reporters of all events.
     pub run: RunOptions,
     /// Keep the history and the context, so that the result can be shown; without them memory does not grow.
     pub keeps_history: bool,
-    /// Is told how far the record was read.
+    /// The callback that receives the position in the record.
     pub progress: Option<Box<LogPositionCallback>>,
     /// Cancels the replay when it gets an interruption.
     pub interruptions: Option<UnboundedReceiver<RunInterruption>>,
@@ -67,7 +67,7 @@ pub struct ReplayOptions {
 
 /// The result of a replay, with the state of the replayed conversation.
 pub struct ReplayResult {
-    /// What came of it.
+    /// The outcome of the replay.
     pub outcome: ReplayOutcome,
     /// Decisions that were the same.
     pub equal_decisions: u64,

@@ -10,18 +10,18 @@ use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionI
 /// The recorded result of one execution.
 #[derive(Debug, Clone)]
 pub(crate) enum RecordedExecutionResult {
-    /// It ended so.
+    /// The execution ended with this result.
     AttemptEnded(AttemptResult),
-    /// Its requests were never answered.
+    /// The execution asked these requests, which were never answered.
     QuestionsAsked(Vec<PendingRequest>),
 }
 
 /// The recorded executions of one turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordedTurn {
-    /// What each came to.
+    /// The results by agent.
     pub(crate) executions: HashMap<Arc<str>, RecordedExecutionResult>,
-    /// What ended the recorded run while others were under way.
+    /// The interruption that ended the recorded run during the turn.
     pub(crate) cut_by: Option<RunInterruption>,
 }
 

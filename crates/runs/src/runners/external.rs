@@ -1,6 +1,6 @@
-//! External agents: which program is started, where, and with what.
+//! External agents: their programs, folders and arguments.
 //!
-//! Invariant: a program that is missing is told before the run.
+//! Invariant: a missing program is reported before the run.
 
 use std::path::Path;
 use std::sync::Arc;

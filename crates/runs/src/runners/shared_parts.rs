@@ -1,6 +1,6 @@
-//! What the agents of one ensemble are made of: profiles, places of scripts, and what all agents of a run share.
+//! The data from which the agents of an ensemble are built: profiles, script folders, and services that all agents of a run share.
 //!
-//! Invariant: an agent that cannot run is reported at its place in the file.
+//! Invariant: an agent that cannot run is reported with its position in the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,9 +49,9 @@ pub(crate) struct SharedServices {
     pub(crate) answers: Arc<AnswerQueue>,
     /// Which agents ask.
     pub(crate) input_questions: Arc<InputAgentQuestions>,
-    /// Who is asked.
+    /// The operator that answers questions.
     pub(crate) operator: Arc<dyn Operator>,
-    /// Who gets live pieces.
+    /// The receiver of live output.
     pub(crate) live_output: Arc<dyn LiveOutput>,
     /// Subscribers of the run.
     pub(crate) hub: EventHub,
@@ -65,7 +65,7 @@ pub(crate) struct SharedServices {
     pub(crate) programs: Arc<ExternalPrograms>,
     /// Overrides of models.
     pub(crate) overrides: Vec<ModelOverride>,
-    /// Where ensembles are looked for.
+    /// The project in which ensembles are searched.
     pub(crate) project: Arc<Project>,
     /// The world around the run.
     pub(crate) host: RunHost,
@@ -73,19 +73,19 @@ pub(crate) struct SharedServices {
     pub(crate) address: RequestAddress,
     /// The ensembles that contain this one, outermost first.
     pub(crate) outer: Vec<PathBuf>,
-    /// How surely logs are kept.
+    /// The durability of logs.
     pub(crate) durability: Durability,
     /// Replies that need not be asked for again.
     pub(crate) cache: Option<ReplyCache>,
-    /// Who kills child processes should this process be killed.
+    /// The watchdog that kills child processes if this process is killed.
     pub(crate) watchdog: Option<Arc<ProcessWatchdog>>,
     /// The way to models.
     pub(crate) network: ModelNetwork,
-    /// Runners in the place of agents.
+    /// The runners that replace agents.
     pub(crate) replacements: Option<Arc<dyn AgentReplacements>>,
-    /// Whether errors in files refuse the run. They do not refuse a step of a run that has started elsewhere.
+    /// True if errors in files refuse the run. They do not refuse a step of a run that was started elsewhere.
     pub(crate) checks_files: bool,
-    /// Who drives the runs of inner ensembles, if not this run.
+    /// The driver of nested runs, if this run does not drive them.
     pub(crate) inner_run_driver: Option<TimedNestedDriver>,
 }
 
@@ -121,9 +121,9 @@ impl SharedServices {
 pub(crate) struct AgentBuildContext<'a> {
     /// The ensemble.
     pub(crate) prepared: &'a PreparedEnsemble,
-    /// What all agents share.
+    /// The services that all agents share.
     pub(crate) shared: &'a SharedServices,
-    /// Where scripts are looked for.
+    /// The folders in which scripts are searched.
     pub(crate) places: ScriptFolders,
     /// The profiles that the ensemble can use.
     pub(crate) profiles: ModelProfiles,
@@ -145,7 +145,7 @@ pub(crate) enum ModelPrices {
 pub(crate) struct ReadyNestedEnsemble {
     /// Holds its conversations.
     pub(crate) conversations: Arc<dyn NestedRunService>,
-    /// Does a simulated model take part?
+    /// True if an agent of the ensemble uses a simulated model.
     pub(crate) is_simulated: bool,
     /// The schema of its inputs as one map, if it declares inputs.
     pub(crate) input_schema: Option<serde_json::Value>,
@@ -161,7 +161,7 @@ pub(crate) type OpenInner<'o> =
 pub(crate) struct AgentBuildError {
     message: String,
     help: Option<String>,
-    /// The key of the agent that is to blame; `None`: the one that says what it runs.
+    /// The key of the agent that caused the error. `None` means the key that decides the kind of the agent.
     key: Option<&'static str>,
     code: FindingCode,
 }

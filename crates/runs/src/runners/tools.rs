@@ -28,7 +28,7 @@ use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, OpenInner
 pub(crate) struct AgentTools {
     /// The tools; `None` where there are none.
     pub(crate) toolset: Option<AgentToolset>,
-    /// Does an inner ensemble have a simulated model?
+    /// True if a nested ensemble uses a simulated model.
     pub(crate) is_simulated: bool,
 }
 
@@ -180,9 +180,9 @@ fn find_server(
 /// The runner of a tool, with the schema of its inputs.
 struct BuiltTool {
     runner: DeclaredToolRunner,
-    /// Is it simulated and not told elsewhere?
+    /// True if the tool uses a simulated model that is not reported elsewhere.
     is_simulated: bool,
-    /// For an ensemble: the schema of the arguments that it takes, if it declares inputs.
+    /// The schema of the inputs of a nested ensemble, if the ensemble declares inputs.
     input_schema: Option<Value>,
 }
 

@@ -1,6 +1,6 @@
-//! The inputs of a run that goes on from another, perhaps by a text that declares others.
+//! The inputs of a run that continues another run, possibly with an ensemble that declares other inputs.
 //!
-//! Invariant: what was given is kept under the names that the new text declares too.
+//! Invariant: a value is kept if the new ensemble declares an input of the same name.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::start::ready::RunArguments;
 
 /// The arguments and context values of a run that continues another run.
 pub(crate) struct CarriedInputs {
-    /// With what it starts.
+    /// The arguments with which the run starts.
     pub(crate) run_arguments: RunArguments,
     /// Values that are set after the records that both runs have.
     pub(crate) context_changes: RunContext,

@@ -399,7 +399,7 @@ fn file_content_digest(path: &Path) -> Option<String> {
 /// The definitions in the records of a run.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedDefinitions {
-    /// Those of the executions that the run performed last; `None`: not recorded.
+    /// The definitions of the latest executions. `None` if the records contain no definitions.
     pub(crate) latest: Option<ExternalDefinitionDigests>,
     /// Agents, with the number of the last execution that was performed with another definition than the latest.
     outdated_agents: BTreeMap<Arc<str>, u32>,

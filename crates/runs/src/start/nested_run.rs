@@ -1,6 +1,6 @@
-//! Ensembles as agents of ensembles: a run inside the run, with a log of its own.
+//! Ensembles as agents of ensembles. Each execution is a nested run with a separate log.
 //!
-//! Invariant: an inner run that was interrupted goes on where it began.
+//! Invariant: an interrupted nested run is resumed in place.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ struct InnerEnsemble {
     agents: ReadyAgents,
     shared: SharedServices,
     outermost: Outermost,
-    /// Who drives its conversations, if not the outer run.
+    /// The driver of the nested runs, if the outer run does not drive them.
     outside_driver: Option<TimedNestedDriver>,
 }
 
@@ -149,7 +149,7 @@ fn conversation_failure(error: RunError) -> ExecutionFailure {
 struct UsageReporter<'a> {
     reporter: HubReporter,
     ledger: &'a AttemptLedger,
-    /// What the outer run has recorded of the nested run.
+    /// The usage of the nested run that the outer run has recorded.
     used_before: ModelUsage,
 }
 

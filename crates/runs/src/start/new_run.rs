@@ -18,7 +18,7 @@ pub(crate) struct NewRun<'a> {
     pub(crate) host: &'a RunHost,
     /// The text of the ensemble.
     pub(crate) ensemble: &'a str,
-    /// The id; `None`: one of the present time.
+    /// The id of the run. `None` means an id from the current time.
     pub(crate) id: Option<&'a RunId>,
     pub(crate) durability: Durability,
 }

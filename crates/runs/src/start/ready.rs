@@ -59,21 +59,21 @@ pub struct ReadyRun {
     durability: Durability,
     refuses_exhausted: bool,
     opening: RunOpening,
-    /// The lease of the run that this one takes over from: nobody else drives that meanwhile.
+    /// The lease of the run from which this run takes over, so that no other process drives that run meanwhile.
     pub(crate) source_lease: Option<Box<dyn Lease>>,
 }
 
 /// The first records of a new run, or the resumed run with its next event.
 pub(crate) enum RunOpening {
-    /// With a new log, which holds these records first; then the event, if there is one. The first record starts the run.
+    /// A new log that starts with these records, followed by the event, if any. The first record starts the run.
     New {
         store: Arc<dyn RunStore>,
-        /// The id; `None`: one of its time.
+        /// The id of the run. `None` means an id from the current time.
         id: Option<RunId>,
         records: Vec<Record>,
         then: Option<Event>,
     },
-    /// It goes on from its log with this event.
+    /// An existing log that continues with this event.
     Resume {
         run: Arc<dyn StoredRun>,
         lease: Box<dyn Lease>,
@@ -108,7 +108,7 @@ pub(crate) struct AgentBuildOptions<'a> {
     pub(crate) models: &'a [String],
     pub(crate) project: &'a Project,
     pub(crate) host: &'a RunHost,
-    /// Who drives the runs of inner ensembles, if not the run.
+    /// The driver of nested runs, if the run does not drive them itself.
     pub(crate) inner_run_driver: Option<Arc<dyn NestedRunDriver>>,
     /// The names of agents and tools in the options were checked when the run started.
     pub(crate) are_checked: bool,
@@ -141,7 +141,7 @@ pub(crate) struct ExecutionRunners {
     pub(crate) servers: Arc<McpServers>,
     pub(crate) programs: Arc<ExternalPrograms>,
     pub(crate) secrets: Secrets,
-    /// Where runs inside the run are kept.
+    /// The outermost run, which stores nested runs.
     pub(crate) outermost: Outermost,
 }
 

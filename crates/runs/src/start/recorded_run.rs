@@ -25,9 +25,9 @@ use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, read_def
 pub struct RecordedRun {
     /// The run.
     pub run: Arc<dyn StoredRun>,
-    /// Its log.
+    /// The records of the run, with the end of its log.
     pub journal: Journal,
-    /// Its ensemble, as it was.
+    /// The ensemble as it was when the run started.
     pub prepared: Arc<PreparedEnsemble>,
     /// The fold of its log.
     pub state: ConversationState,

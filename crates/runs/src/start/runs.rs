@@ -1,4 +1,4 @@
-//! The front of the run layer: everything that begins with an ensemble or a recorded run.
+//! The entry point of the run layer: everything that starts with an ensemble or a recorded run.
 //!
 //! Invariant: a run that is driven elsewhere cannot be resumed.
 
@@ -52,7 +52,8 @@ pub enum EnsembleRef {
 pub enum WhichRun {
     /// The run with the last id.
     Latest,
-    /// The run with this id, or the only one whose id begins so; for files also the path of a run's folder or journal.
+    /// The run with this id, or the only run whose id starts with this text. A file store also accepts the path of a run's folder or
+    /// journal.
     Named(String),
     /// The run with this id, which is never a path.
     Id(RunId),

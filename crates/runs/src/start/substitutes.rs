@@ -1,6 +1,6 @@
-//! Texts in the place of agents, and models in the place of people, for one run and those inside it.
+//! The stubs that replace agents, and the models that answer for input agents, of a run and its nested runs.
 //!
-//! Invariant: the start of the run records them, and a name that no agent has is an error.
+//! Invariant: the first event of the run records the replacements, and a name without an agent is an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ pub enum OutputMode {
     Reply,
     /// The reply of a model that is asked for JSON.
     ReplyAsked,
-    /// What a program prints.
+    /// The output that a program prints.
     Printed,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct RunReplacements {
     /// The profile of each agent, or [`RunStarted::GENERATOR`].
     responders: BTreeMap<Arc<str>, Arc<str>>,
     generators: BTreeMap<Arc<str>, Arc<dyn ResponseGenerator>>,
-    /// The agents that were made ready.
+    /// The agents that were built, with their kinds.
     ready_agents: Mutex<BTreeMap<String, ReplaceableKind>>,
 }
 

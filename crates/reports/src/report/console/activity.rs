@@ -1,4 +1,4 @@
-//! What is going on, in one row: the agents at work, the pauses of those that wait, and those that have ended.
+//! The activity of a run in one row: the running agents, their retry pauses, and the ended agents.
 
 #![expect(
     clippy::disallowed_methods,

@@ -13,18 +13,18 @@ const INDENT: usize = 4;
 /// A reply that is being streamed, with the state of its output.
 pub(super) struct StreamedReply {
     pub(super) source: ExecutionRef,
-    /// Whether the line with the agent's name is written.
+    /// True if the line with the agent's name was written.
     pub(super) title_printed: bool,
     /// The beginning of a reply, until it is known whether it is text.
     buffered: String,
     /// The reply is text and is being written.
     is_text: bool,
     wrapper: TextWrapper,
-    /// Whether text of the last reply was written.
+    /// True if text of the last reply was written.
     has_text: bool,
     /// The reasoning of the present reply is being written.
     is_thinking: bool,
-    /// Whether any reasoning was written.
+    /// True if reasoning was written.
     has_reasoning: bool,
 }
 

@@ -24,7 +24,7 @@ pub struct GraphPicture {
     pub title: String,
     /// The run, with its outcome.
     pub subtitle: Option<String>,
-    /// What executions and starts are counted in.
+    /// The unit in which executions and starts are counted.
     pub count_unit: ExecutionCountUnit,
     /// The agents, in declaration order.
     pub nodes: Vec<PictureNode>,
@@ -45,11 +45,11 @@ pub enum ExecutionCountUnit {
 /// An agent in a picture, with its texts and its data in a run.
 #[derive(Debug, Clone)]
 pub struct PictureNode {
-    /// Its name.
+    /// The name of the agent.
     pub name: String,
-    /// Its kind.
+    /// The kind of the agent.
     pub shape: NodeShape,
-    /// Whether it runs once for each item of a list: drawn as a stack.
+    /// True if the agent runs once for each item of a list, so that its shape is drawn as a stack.
     pub is_stack: bool,
     /// Further lines: its list and its limits.
     pub notes: Vec<String>,
@@ -135,11 +135,11 @@ pub struct DependencyArrow {
     pub ending: DependencyTrigger,
     /// The text of the condition.
     pub condition: Option<String>,
-    /// How often it may start the agent.
+    /// The maximum number of times that the dependency starts the agent.
     pub most: Option<u32>,
     /// Not needed before the first execution: drawn dashed.
     pub feedback: bool,
-    /// Whether one of several such dependencies is enough: drawn with a circle as head.
+    /// True if one of several such dependencies is enough, so that the head is drawn as a circle.
     pub any_of: bool,
     /// The number of times that the dependency started the agent. `None` means that the picture shows no run.
     pub start_count: Option<usize>,

@@ -1,5 +1,4 @@
-//! What passes: texts of others with their hidden characters spelt out, styles of our own, and nothing that the log of a CI
-//! takes for a command.
+//! A filter of texts from other sources: escapes hidden characters and CI commands, and keeps trusted styles.
 
 use ensemble_language::hidden_characters::{CiCommandDetector, is_hidden_character, plain_ascii_prefix_length};
 
@@ -27,7 +26,7 @@ enum CommandPosition {
     /// Only blanks stand before it.
     #[default]
     Start,
-    /// One colon begins the line.
+    /// One colon is at the start of the line.
     Colon,
     /// Any other character precedes the position.
     Inside,

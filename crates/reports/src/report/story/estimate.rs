@@ -28,7 +28,7 @@ pub struct RunEstimate<'a> {
     pub recorded_totals: &'a RunTotals,
     /// The data of the last message, for an estimate of the next message. `None` means an estimate of a whole run.
     pub next_message: Option<NextMessageEstimate>,
-    /// Whether the recorded ensemble is available, so that changed agents are known.
+    /// True if the recorded ensemble is available, so that changed agents are known.
     pub can_compare: bool,
 }
 

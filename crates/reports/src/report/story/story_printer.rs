@@ -35,19 +35,19 @@ const MAX_OUTPUT_LINES: usize = 8;
 /// A printer that renders a recorded run for users, one record at a time.
 #[derive(Debug, Default)]
 pub struct StoryPrinter {
-    /// Whether nothing is shortened or left out.
+    /// True if nothing is shortened or left out.
     whole: bool,
     /// The kinds of the agents: `llm`, `script`, …
     pub kinds: HashMap<Arc<str>, &'static str>,
     /// The name of the run on the command line. `None` means the id of the run.
     pub given_name: Option<String>,
-    /// How long lines may be.
+    /// The maximum length of lines.
     pub width: LineWidth,
-    /// Whether the run may be in progress; then the running agents are named too.
+    /// True if the run can be in progress, so that the running agents are named as well.
     live: bool,
     /// The reasons why agents did not run.
     reasons: ShownReasons,
-    /// Whether any text was shortened.
+    /// True if a text was shortened.
     has_cut: bool,
 }
 

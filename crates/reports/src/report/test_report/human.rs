@@ -1,4 +1,4 @@
-//! For people: a line for each case, then the failures, then what is not reached.
+//! The test report for users: a line for each case, then the failures, then the gaps.
 
 use anstyle::{AnsiColor, Style};
 

@@ -13,7 +13,7 @@ pub use junit::render_junit_test_report;
 /// The result of a test file: its cases, coverage, mutants and suggestions.
 #[derive(Debug, Clone, Default)]
 pub struct TestedFile {
-    /// Its name.
+    /// The name of the test file.
     pub name: String,
     /// The cases that were run, in the order of the file.
     pub cases: Vec<TestedCase>,
@@ -28,7 +28,7 @@ pub struct TestedFile {
 /// The result of a test case: its time, and the expectations that are not met.
 #[derive(Debug, Clone)]
 pub struct TestedCase {
-    /// Its name.
+    /// The name of the case.
     pub name: String,
     /// The line of its name, from 1.
     pub line: usize,
@@ -75,7 +75,7 @@ pub struct EnsembleCoverage {
 /// A part of an ensemble that no case reaches, as the report shows the part.
 #[derive(Debug, Clone)]
 pub struct ShownCoverageGap {
-    /// Its kind.
+    /// The kind of the part.
     pub kind: &'static str,
     /// The description of the part.
     pub what: String,
@@ -110,9 +110,9 @@ pub struct EnsembleMutants {
 /// A mutant of an ensemble, as the report shows the mutant.
 #[derive(Debug, Clone)]
 pub struct ShownMutant {
-    /// Its kind.
+    /// The kind of the change.
     pub kind: &'static str,
-    /// Its line and column in the ensemble.
+    /// The line and column of the change in the ensemble.
     pub place: (usize, usize),
     /// The agent to which it belongs, if it belongs to one.
     pub agent: Option<String>,

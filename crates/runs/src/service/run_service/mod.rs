@@ -1,10 +1,10 @@
-//! Runs held for several clients: a page, an editor, a program that calls tools.
+//! A service that drives runs for several clients: a web page, an editor, a program that calls tools.
 //!
-//! A run goes on when the client that started it is gone. Any client starts, follows, answers, cancels, resumes, continues
-//! and lists runs by their ids. The logs are the only state: a service that is started again finds the same runs, and what
-//! a killed one drove is [interrupted](RunState::Interrupted) and can be resumed.
+//! A run continues when the client that started the run disconnects. Any client starts, follows, answers, cancels, resumes, continues and
+//! lists runs by their ids. The logs are the only state: a restarted service finds the same runs, and runs of a killed service are
+//! [interrupted](RunState::Interrupted) and can be resumed.
 //!
-//! Invariant: losing a client changes nothing in a run, and the logs are the only state.
+//! Invariant: a disconnected client does not affect a run, and the logs are the only state.
 
 mod answering;
 
@@ -44,9 +44,9 @@ struct Inner {
 /// The state of a run that this process drives: driven, or closing.
 #[derive(Clone)]
 enum ServiceRun {
-    /// Its conversation goes on.
+    /// The conversation of the run continues.
     Driven(Arc<RunHandle>),
-    /// Its conversation is over, and its lease is not given back yet.
+    /// The conversation has ended, and the lease of the run is not released yet.
     Closing,
 }
 

@@ -1,6 +1,6 @@
-//! Large fields, each stored once beside the journal, in a file that is named by what it holds.
+//! Large fields, each stored once next to the journal, in a file that is named by the digest of its content.
 //!
-//! **Invariant:** a file in `blobs/` is whole, and was on the disk before the record that names it was written.
+//! **Invariant:** a file in `blobs/` is complete, and is on the disk before the record that names the file is written.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -20,9 +20,9 @@ const FOLDER: &str = "blobs";
 pub(crate) struct BlobFolder {
     /// The folder of the journal.
     place: FolderPath,
-    /// Is every file to be on the disk before it is named?
+    /// True if every file is synced before a record names the file.
     is_synced: bool,
-    /// Those that this process has stored.
+    /// The names of the files that this process has stored.
     stored_names: Mutex<HashSet<String>>,
 }
 

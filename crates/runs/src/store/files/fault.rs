@@ -26,9 +26,9 @@ pub(crate) enum FaultPoint {
     Before,
     /// Half of it is.
     Torn,
-    /// All of it is, and nobody has acted on it or been told.
+    /// The whole record is written. No effect or report has followed.
     Written,
-    /// It is applied, told and synced, and the next thing has not begun.
+    /// The record is applied, reported and synced, and no further work has started.
     Synced,
 }
 

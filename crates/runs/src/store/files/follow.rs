@@ -30,7 +30,7 @@ pub(crate) struct JournalFollower {
     /// Bytes of the whole records that were read.
     offset: u64,
     next_seq: u64,
-    /// How often the next line was bad although others follow it.
+    /// The number of reads in which the next line was bad although later lines exist.
     failures: u32,
 }
 

@@ -1,7 +1,7 @@
 //! The lock of a run: one process at a time executes it.
 //!
-//! Two things are locked, the file `lock` and the folder of the run, so that whoever deletes the file gives nobody else the run. The
-//! system releases both when the process ends.
+//! Both the file `lock` and the folder of the run are locked, so that another process cannot take over the run after the file was deleted.
+//! The system releases both locks when the process ends.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Seek, Write};

@@ -1,9 +1,8 @@
 //! Runs in files: `.ensemble/runs/<run id>/`, each with its journal, a copy of its ensemble, and a lock.
 //!
-//! The journal has one line of JSON for each event, appended before anything acts on it. **Invariant:** what stands in
-//! the journal has happened, and what has been reported stands in the journal. A line is written in one piece with its
-//! sequence number and a checksum; a line that a crash has torn can only be the last one, and is dropped with a warning
-//! when the journal is read.
+//! The journal has one line of JSON for each event, which is appended before any effect of the event. **Invariant:** every recorded event
+//! has happened, and every reported event is recorded. A line is written in one piece with its sequence number and a checksum. Only the
+//! last line can be incomplete after a crash. A reader drops an incomplete line with a warning.
 //!
 //! Runs in files. It contains the writer (`files/write.rs`), the reader (`files/read.rs`), the folder of runs (`files/store.rs`) with its
 //! locks (`files/lock.rs`), large fields (`files/blobs.rs`), and a reader that follows a journal while another process writes it

@@ -42,7 +42,7 @@ struct FileRun {
     id: RunId,
     place: FolderPath,
     path: PathBuf,
-    /// The lock that this process holds, also for the runs inside.
+    /// The lock that this process holds, which also covers nested runs.
     lock: Arc<Mutex<Option<WatchedFile>>>,
 }
 

@@ -27,7 +27,7 @@ pub struct JournalWriter {
     file: Arc<FileSink>,
     /// The journal, and the lock of its run: the run stops if one of them is deleted or replaced.
     watched_files: Vec<WatchedFile>,
-    /// When they were checked.
+    /// The time of the last check of the watched files.
     checked_at: Instant,
     /// Bytes of whole records in the file.
     length: u64,

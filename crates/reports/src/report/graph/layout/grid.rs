@@ -12,22 +12,22 @@ pub(super) struct LayoutGrid {
     pub rows: Vec<Vec<usize>>,
     /// All segments of links.
     pub pieces: Vec<LinkSegment>,
-    /// For each link, its path through the cells.
+    /// The path of each link through the cells.
     pub chains: Vec<LinkChain>,
-    /// For each cell, the segments to the row above.
+    /// The segments from each cell to the row above.
     pub above: Vec<Vec<usize>>,
-    /// For each cell, the segments to the row below.
+    /// The segments from each cell to the row below.
     pub below: Vec<Vec<usize>>,
 }
 
 /// A cell of the grid: a box, a bend of a link, or a label.
 #[derive(Debug, Clone)]
 pub(super) struct GridCell {
-    /// Its size; a bend without a label has size 0.
+    /// The size of the cell. A bend without a label has size 0.
     pub extent: BoxExtent,
-    /// Its row.
+    /// The row of the cell.
     pub row: usize,
-    /// Its kind.
+    /// The kind of the cell.
     pub kind: GridCellKind,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct LinkSegment {
     pub upper: usize,
     /// The cell in the lower row.
     pub lower: usize,
-    /// Whether its link has low priority.
+    /// True if the link has low priority.
     pub back: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct LinkChain {
     pub cells: Vec<usize>,
     /// The segments between the cells.
     pub pieces: Vec<usize>,
-    /// Whether the link goes from the lower box to the upper one.
+    /// True if the link goes from the lower box to the upper box.
     pub upwards: bool,
 }
 

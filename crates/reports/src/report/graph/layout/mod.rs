@@ -34,7 +34,7 @@ pub(super) struct SketchLink {
     pub to: usize,
     /// The size of its label.
     pub label: Option<BoxExtent>,
-    /// Whether the link has low priority: it does not affect the rows.
+    /// True if the link has low priority, so that it does not affect the rows.
     pub back: bool,
 }
 
@@ -70,16 +70,16 @@ pub(super) struct GraphLayout {
 /// A box with its centre and its size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PlacedBox {
-    /// Its centre.
+    /// The centre of the box.
     pub middle: LayoutPoint,
-    /// Its size: as requested, or wider if it has many links.
+    /// The size of the box: as requested, or wider if the box has many links.
     pub extent: BoxExtent,
 }
 
 /// A route of a link with the position of its label.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LinkRoute {
-    /// From the edge of the first box to the edge of the last one.
+    /// The legs from the edge of the first box to the edge of the last box.
     pub way: Vec<RouteLeg>,
     /// The centre of its label.
     pub label: Option<LayoutPoint>,

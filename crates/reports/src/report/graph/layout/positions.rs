@@ -215,7 +215,7 @@ fn nearest_positions(wishes: &[(f64, f64)], gaps: &[f64]) -> Vec<f64> {
 
 /// The tracks below each row for links between two boxes of the row. Overlapping links have separate tracks.
 struct LinkTracks {
-    /// For each link its track, from 0; links between rows have none.
+    /// The track of each link, from 0. Links between different rows have no track.
     link_tracks: Vec<usize>,
     /// The number of tracks below the cells of each row.
     counts: Vec<usize>,

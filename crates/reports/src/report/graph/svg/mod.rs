@@ -1,7 +1,7 @@
 //! SVG: a picture for every browser, without other files.
 //!
-//! It refers to no external font, picture or style, contains no script, and has no ids, so that one page can contain
-//! several pictures. Its style follows the reader's choice of light or dark.
+//! The picture refers to no external font, picture or style, contains no script, and has no ids, so that one page can contain several
+//! pictures. Its style follows the reader's choice of light or dark.
 
 mod canvas;
 mod lines;
