@@ -1,6 +1,6 @@
 //! The use of the budget of a session, for the client.
 //!
-//! Invariant: the numbers are those with which the run decides whether its budget is used up.
+//! Invariant: the numbers are those with which the run checks its budget.
 
 use ensemble_core::conversation::{Event, Record};
 use ensemble_history::RunHistory;

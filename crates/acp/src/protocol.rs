@@ -1,6 +1,6 @@
 //! Conversions between the types of the protocol's crate and those of this program. No other file uses the protocol's crate.
 //!
-//! Invariant: no other file uses the types of the protocol's crate.
+//! Invariant: no other file uses the types of that crate.
 
 use std::path::{Path, PathBuf};
 

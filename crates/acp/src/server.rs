@@ -1,4 +1,4 @@
-//! The server: requests of the client, and its sessions.
+//! The server of one client: its requests and its sessions.
 //!
 //! Invariant: the journals of runs are the only state.
 

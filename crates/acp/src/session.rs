@@ -1,6 +1,6 @@
 //! A session of a client: its run, its choices, and the updates that were sent.
 //!
-//! Invariant: its id is that of its run.
+//! Invariant: the id of a session is the id of its run.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};

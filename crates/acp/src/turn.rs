@@ -1,6 +1,6 @@
 //! The handling of a prompt: starts or continues the run, and sends updates until the run ends or asks a question as text.
 //!
-//! Invariant: a cancelled prompt is answered at once, and as cancelled.
+//! Invariant: a cancelled prompt is answered immediately, with the stop reason `cancelled`.
 
 use std::rc::Rc;
 

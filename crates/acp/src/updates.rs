@@ -1,6 +1,6 @@
 //! The updates of a session that a client receives: records and live events in the terms of the protocol.
 //!
-//! Invariant: it decides nothing. A session that is loaded gets the same messages, with the same ids, as the live one.
+//! Invariant: the updates decide nothing. A loaded session receives the same messages, with the same ids, as a live session.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ struct MessageProgress {
     number: u32,
     has_text: bool,
     has_thought: bool,
-    /// A piece of the text was not sent, so the text is sent whole at its end.
+    /// True if a piece of the text was not sent, so that the whole text is sent at its end.
     is_withheld: bool,
 }
 

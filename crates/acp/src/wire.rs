@@ -1,6 +1,6 @@
-//! Messages of JSON-RPC, one on a line. What waits to be read by the client is bounded.
+//! The transport of JSON-RPC messages, one message per line.
 //!
-//! Invariant: what waits for the client is bounded, and standard output carries messages only.
+//! Invariant: the queue to the client is bounded, and standard output contains messages only.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The output of an agent, for people.
+//! The output of an agent as text for reports.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! The text of a question.
+//! The text of questions.
 
 use ensemble_core::operator::QuestionRequest;
 use ensemble_core::request::AnswerRecord;

@@ -1,7 +1,7 @@
 //! The history of a run, computed from its records.
 //!
-//! **Invariant:** the fold depends only on records, makes no decisions, and costs the same for each record. Its totals
-//! are those of [`ConversationState`](ensemble_core::conversation::ConversationState), which needs the ensemble.
+//! **Invariant:** a history depends only on records, makes no decisions, and costs the same for each record. Its totals equal those of
+//! [`ConversationState`](ensemble_core::conversation::ConversationState), which needs the ensemble.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Help for writing ensembles: nothing here runs one.
+//! The tools for authors of ensembles: schema, validate, check, explain and graph.
 //!
-//! Invariant: nothing here runs an ensemble, reports a file outside of the served folder, or quotes a file that is not an ensemble.
+//! Invariant: no tool for authors runs an ensemble, reports a file outside of the served folder, or quotes a file that is not an ensemble.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The ensembles of the served folder, each as a typed tool.
 //!
-//! Invariant: nothing outside of the folder is named, wherever links lead.
+//! Invariant: no file outside of the folder is named, even through links.
 
 use std::path::PathBuf;
 use std::sync::Arc;

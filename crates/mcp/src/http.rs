@@ -1,9 +1,9 @@
-//! Clients on this machine, over streamable HTTP.
+//! The server for clients on this machine, over streamable HTTP.
 //!
-//! A page in a browser must not reach the server, whatever name it has for this machine: the host and the origin of each
-//! request are checked, a token is needed, and no header allows other origins anything.
+//! A page in a browser must not reach the server, whatever name it uses for this machine. So the host and the origin of each request are
+//! checked, a token is required, and no header grants access to other origins.
 //!
-//! Invariant: a request has a name of the server as its host, no foreign origin, and the token.
+//! Invariant: an accepted request has a name of the server as its host, no foreign origin, and the token.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Names of tools: what every client accepts, each name once.
+//! Tool names for ensembles, which every client accepts.
 //!
-//! Invariant: each name is unique, every client accepts it, and a new file gets the tool of no other file.
+//! Invariant: each name is unique, every client accepts the name, and a new file never gets the tool name of another file.
 
 use ensemble_language::data::sha256_of_text;
 

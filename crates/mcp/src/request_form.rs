@@ -1,4 +1,4 @@
-//! Questions and requests for permission as forms that a client shows to a person.
+//! Questions and permission requests as forms that a client shows to its user.
 //!
 //! Invariant: a form contains no characters that control a terminal.
 

@@ -1,6 +1,6 @@
-//! One client: its calls of tools, as calls of the run service.
+//! The session of one client: its tool calls, as calls of the run service.
 //!
-//! Invariant: only an explicit cancellation stops a run; a lost client does not.
+//! Invariant: only an explicit cancellation stops a run. A disconnected client does not stop a run.
 
 mod awaited_run;
 mod run_lookup;

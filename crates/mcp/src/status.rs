@@ -1,6 +1,6 @@
 //! The status document of a run, which is the same for every tool.
 //!
-//! Invariant: it matches the schema that the tools tell.
+//! Invariant: the document matches the schema in the tool definitions.
 
 use ensemble_core::conversation::{CompletionReason, Event};
 use ensemble_core::operator::OperatorRequest;

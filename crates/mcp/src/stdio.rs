@@ -1,7 +1,6 @@
-//! The client that has started the program: one message in a line, over two streams.
+//! The server for the client that started the program: one message per line, over two streams.
 //!
-//! Invariant: standard output carries messages only, and each line of the client that is not a message is answered with
-//! an error.
+//! Invariant: standard output contains messages only, and each line of the client that is not a message is answered with an error.
 
 mod transport;
 

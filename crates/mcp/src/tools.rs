@@ -1,6 +1,6 @@
-//! The tools that every folder has: runs that are under way, and help for writing ensembles.
+//! The built-in tools: tools for runs, and tools for authors of ensembles.
 //!
-//! Invariant: no ensemble has the name of such a tool.
+//! Invariant: no ensemble has the tool name of a built-in tool.
 
 use std::sync::Arc;
 

@@ -51,7 +51,7 @@ pub enum RunError {
         agent: String,
         /// An agent that is spelled alike.
         similar: Option<String>,
-        /// The agents, those of inner ensembles included.
+        /// The agents, including those of nested ensembles.
         agents: Vec<String>,
     },
     /// A model answers for an agent that is neither an input agent nor a script agent.
@@ -166,7 +166,7 @@ pub enum RunError {
     AgentIsGone {
         /// The agent.
         agent: String,
-        /// The last turn that is kept.
+        /// The last turn whose results are kept.
         turn: u32,
     },
     /// No agent has that name.
@@ -181,7 +181,7 @@ pub enum RunError {
     /// The run is not waiting for that.
     #[error("{0}")]
     NotAsked(String),
-    /// The run is over and takes nothing more.
+    /// The run is closed and accepts no further input.
     #[error("the run is closed")]
     Closed,
     /// A durable execution engine did not hold the run.

@@ -1,4 +1,4 @@
-//! `inputs`: what a run is given by name, checked against what its ensemble declares, before anything runs.
+//! The inputs of a run, checked against the inputs that its ensemble declares, before the run starts.
 //!
 //! Invariant: all wrong inputs are reported together.
 

@@ -1,4 +1,4 @@
-//! The shortest way to a run: one ensemble, its options, and its result.
+//! The shortest way to run an ensemble: the ensemble, its options, and its result.
 //!
 //! Invariant: a run without an operator ends if it needs an answer, and does not wait.
 

@@ -1,9 +1,9 @@
 //! Single executions of a run that another engine drives.
 //!
-//! A durable engine decides the turns of a run itself, with the same fold and the same resolver, and gives each execution
-//! to a worker. The worker performs it here as a run would: with its attempts, pauses, time limits, parts and tools.
+//! A durable engine decides the turns of a run itself, with the same state and the same resolver, and passes each execution to a worker.
+//! The worker performs the execution as a run would: with its attempts, pauses, time limits, parts and tools.
 //!
-//! Invariant: an execution is performed by the same executor as in a run, and no turn is finished or begun.
+//! Invariant: an execution is performed by the same executor as in a run, and no turn is finished or started.
 
 use std::sync::Arc;
 use std::time::Duration;

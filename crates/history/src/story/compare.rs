@@ -1,4 +1,4 @@
-//! Compares two runs: the agents that ran, their outputs, the outcomes, and the contexts.
+//! The comparison of two runs: the agents that ran, their outputs, the outcomes, and the contexts.
 //!
 //! Executions are matched by agent and number, not by position. Times and ids always differ and are not compared. Usage
 //! is reported, but is not a difference.

@@ -1,4 +1,4 @@
-//! Adds records to a story.
+//! The building of a story from records, one record at a time.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The story of a run: its records, grouped by turn, execution and attempt.
 //!
-//! A journal contains events in the order of time. Readers ask which agents ran in turn 3, how often an execution was
-//! tried, and what its result was. [`RunStory`] is computed from the records and answers this. It does not need the
-//! ensemble: events contain the names of agents, so a story stays valid when the file changes. **Invariant:** a story
-//! depends only on records, and makes no decisions.
+//! A journal contains events in the order of time. Readers need the agents that ran in turn 3, the number of attempts of an execution, or
+//! its result. [`RunStory`] is computed from the records and contains these facts. A story does not need the ensemble, because events
+//! contain the names of agents, so a story stays valid when the file changes. **Invariant:** a story depends only on records, and makes no
+//! decisions.
 
 mod compare;
 mod exchanges;

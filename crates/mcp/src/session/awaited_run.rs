@@ -1,4 +1,4 @@
-//! Calls that begin a run or wait for one, and ask people meanwhile.
+//! Calls that start a run or wait for a run, and ask the user meanwhile.
 
 use std::path::Path;
 use std::sync::Arc;

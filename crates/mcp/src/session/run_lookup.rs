@@ -1,4 +1,4 @@
-//! Runs as a client names them, and their states.
+//! The lookup of runs that a client names, and the replies with their states.
 
 use std::path::Path;
 use std::time::Duration;

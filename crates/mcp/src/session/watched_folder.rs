@@ -1,4 +1,4 @@
-//! The served folder, looked at from time to time.
+//! The served folder, which is polled for changes.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Messages of a client, one on a line, for the SDK.
+//! A transport of messages for the SDK, one message per line.
 //!
-//! The SDK's own transport passes over lines that it cannot read, and the client would wait for an answer for ever.
+//! The SDK's own transport ignores lines that it cannot read, so that the client would wait for an answer forever.
 
 use std::io;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Diagnostics for users and for programs.
 //!
-//! Both forms count lines and columns from 1, columns in characters. The machine form gives half-open
-//! ranges: `end_line` and `end_column` name the place just after the last character.
+//! Both formats count lines and columns from 1, and columns in characters. The JSON format has half-open ranges: `end_line` and
+//! `end_column` are the position after the last character.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! A run as the lines of its journal, printed as they are committed; and, between them, what is not in the journal yet.
+//! The events of a run as lines of JSON: the lines of its journal, and live events between them.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
 
 /// A printer of every event as one line of JSON. Clones print to the same stream.
 ///
-/// As live output, it prints a line with the key `live` for each piece, also of nested runs.
+/// As live output, the printer prints a line with the key `live` for each piece, also of nested runs.
 #[derive(Clone)]
 pub struct JsonEventPrinter(Arc<Mutex<EventLineBuffer>>);
 

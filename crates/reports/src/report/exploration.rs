@@ -1,4 +1,4 @@
-//! The result of `check`, for users and as JSON.
+//! The result of `ensemble check`, as text for users and as JSON.
 
 use std::collections::BTreeMap;
 use std::path::Path;

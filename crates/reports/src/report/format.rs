@@ -1,4 +1,4 @@
-//! Styles and the wording of numbers, for all reports for users.
+//! Styles and number formats, for all reports for users.
 
 use anstyle::{AnsiColor, Style};
 

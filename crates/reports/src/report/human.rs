@@ -1,4 +1,4 @@
-//! A run for users: outputs go to standard output, everything else to standard error.
+//! The report of a run for users: outputs are printed to standard output, everything else to standard error.
 
 mod summary;
 mod tools;

@@ -1,4 +1,4 @@
-//! Reports for a caller that accepts no success with exhausted agents: `--fail-on-limit`.
+//! The reporter for `--fail-on-limit`, which turns a success with exhausted agents into a failure.
 
 use super::Reporter;
 use ensemble_core::conversation::{ConversationState, Event, Record};

@@ -1,6 +1,6 @@
 //! Findings as SARIF 2.1.0, for code scanning services.
 //!
-//! Every code is a rule of the driver, with or without findings: a service shows which rules were checked.
+//! Every code is a rule of the driver, even without findings, so that a service shows the checked rules.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Lines of a terminal, broken between words, with a hanging indent.
+//! The wrapping of lines for a terminal: between words, with a hanging indent.
 //!
 //! Only output to a terminal is wrapped. Output to a pipe keeps its lines, so that programs can rely on them.
 //! Preformatted lines are never changed: lines that begin with a blank, code blocks and tables.

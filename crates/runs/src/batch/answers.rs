@@ -1,4 +1,4 @@
-//! Answers for single rows, and the table of open questions in which a person fills in the answers.
+//! The answers for single rows, and the table of open questions in which an operator fills in the answers.
 
 use std::collections::{HashMap, HashSet};
 

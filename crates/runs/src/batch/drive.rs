@@ -25,7 +25,7 @@ use crate::start::runs::{HeldRun, WhichRun};
 /// The options for the work on a batch: the number of parallel runs, a cost limit and a durable engine.
 #[derive(Clone)]
 pub struct BatchOptions {
-    /// The largest number of runs at once.
+    /// The maximum number of parallel runs.
     pub jobs: NonZeroUsize,
     /// The cost limit. No further run starts when all tries of all rows have reached this cost.
     pub max_cost: Option<Cost>,

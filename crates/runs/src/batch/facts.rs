@@ -1,4 +1,4 @@
-//! The facts of the last call that worked on a batch: its ensemble, its data, its rows, and the versions of all calls.
+//! The record of the last call that worked on a batch: its ensemble, its data, its rows, and the versions of all calls.
 
 use std::collections::BTreeMap;
 

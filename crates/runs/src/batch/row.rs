@@ -1,6 +1,6 @@
-//! The rows of a batch: what each run is given, from the cells of a table.
+//! The rows of a batch: the inputs and values of each run, from the cells of a table.
 //!
-//! Invariant: a cell that is a text stays the text that it is, unless the schema of its input refuses a text.
+//! Invariant: a cell with a text is not changed, unless the schema of its input refuses a text.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! The task of a row: what the next call does with it, and why.
+//! The task of a row in the next call, with its reason.
 
 use std::collections::BTreeMap;
 

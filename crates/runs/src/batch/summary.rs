@@ -1,4 +1,4 @@
-//! The batches of a project, for lists: what the index and the facts of the last call say, without reading journals.
+//! The batches of a project, for lists, loaded from their indexes and last calls without reading journals.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The tries of a row, as the index and the journals record them.
+//! The tries of a row, loaded from the index and the journals.
 //!
 //! Invariant: a journal is read only if the index does not contain the end of its run, or if another process can have resumed the run
 //! since.

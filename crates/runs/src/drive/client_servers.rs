@@ -1,6 +1,6 @@
-//! Servers of tools that are given with a run, for tools with `mcp: client`.
+//! The MCP servers that a client provides for a run, for tools with `mcp: client`.
 //!
-//! Invariant: their values are in no record and in no debug text.
+//! Invariant: no record and no debug text contains the values of these servers.
 
 use std::collections::BTreeMap;
 use std::fmt;

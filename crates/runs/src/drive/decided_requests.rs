@@ -1,4 +1,4 @@
-//! Requests that are decided, in the records of a run.
+//! The decided requests in the records of a run.
 //!
 //! Invariant: an answer to a decided request is refused with the answer that was used, its source and its time.
 

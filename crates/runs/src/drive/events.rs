@@ -5,7 +5,7 @@
 //! [`RunHandle::open_requests`](crate::RunHandle::open_requests) returns the open requests. A subscriber that stops reading uses a bounded
 //! amount of memory.
 //!
-//! Invariant: a subscriber gets every record once, in order, and never slows the run down.
+//! Invariant: a subscriber receives every record once, in order, and never slows the run down.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,7 +46,7 @@ pub enum RunEventKind {
     PermissionRequested(PermissionRequest),
 }
 
-/// A piece of the output of an execution that is still running.
+/// A piece of live output of an execution that is still running.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveEvent {
     /// The agent.
@@ -55,7 +55,7 @@ pub struct LiveEvent {
     pub execution: u32,
     /// Which attempt of the execution, from 1.
     pub attempt: u32,
-    /// The piece.
+    /// The piece of output.
     pub kind: LiveEventKind,
 }
 

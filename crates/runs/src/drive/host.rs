@@ -40,7 +40,7 @@ pub struct RunHost {
     client_servers: Arc<ClientServers>,
     /// The variables with rights of the user that this program adds to the known ones.
     private_variables: Arc<[String]>,
-    /// Values that no record and no client gets, such as the token of a server.
+    /// The values that no record and no client receives, such as the token of a server.
     secret_values: Arc<[String]>,
 }
 

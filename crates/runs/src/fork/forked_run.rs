@@ -1,6 +1,6 @@
-//! Runs that begin with the records of another: forks, reruns, and resumes with an edited file.
+//! Runs that start with the records of another run: forks, reruns, and resumes with an edited file.
 //!
-//! Invariant: the other run stays as it is.
+//! Invariant: the other run is not changed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub struct ForkChanges {
     pub changes: EnsembleChanges,
     /// The other run.
     pub origin: RunId,
-    /// Changed agents that ran before the fork, each with its first turn. Their results are kept.
+    /// The changed agents that ran before the fork, each with its first turn. Their results are kept.
     pub changed_agents: Vec<(Arc<str>, u32)>,
 }
 

@@ -1,7 +1,6 @@
-//! Results of one run taken over into another: for the same agent, the same execution and the same digest of what
-//! it read, never by position.
+//! The results of one run that another run reuses, for the same agent, the same execution and the same digest of its reads.
 //!
-//! Invariant: a result is found by agent, execution and what was read, never by position.
+//! Invariant: a result is found by agent, execution and the digest of the reads, never by position.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Checks of what a run is given against its ensemble, before anything runs.
+//! The checks of a run's options against its ensemble, before the run starts.
 //!
-//! Invariant: an answer or a permission for an agent or a tool that is not there is an error.
+//! Invariant: an answer or a permission for an unknown agent or tool is an error.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
-//! Runs of inner ensembles that another engine drives.
+//! Nested runs that another engine drives.
 //!
-//! Invariant: only a run comes there that is the whole execution, or a part, of its agent.
+//! Invariant: a driver receives only runs that are the whole execution of their agent, or one part of the execution.
 
 use std::path::PathBuf;
 use std::sync::Arc;

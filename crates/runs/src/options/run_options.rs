@@ -22,15 +22,14 @@ use crate::options::replacements::AgentReplacements;
 /// The options of a run. The default input is the ensemble's `default_task`.
 #[derive(Default)]
 pub struct RunOptions {
-    /// The id of a new run; without one, an id of its time.
+    /// The id of a new run. `None` means an id from the current time.
     pub id: Option<RunId>,
-    /// The input; without one, the ensemble's `default_task`.
+    /// The input. `None` means the ensemble's `default_task`.
     pub input: Option<Arc<str>>,
-    /// The inputs by name where the ensemble declares `inputs`, otherwise the context before the first turn. Only a new
-    /// run takes them.
+    /// The inputs by name if the ensemble declares `inputs`, otherwise the context before the first turn. Only a new run uses the values.
     pub context: RunContext,
-    /// The texts from which values of `context` were read. Where a value does not match the schema of its input, but its
-    /// text does, the text is meant.
+    /// The texts from which values of `context` were parsed. If a value does not match the schema of its input, but its text does, the text
+    /// is used.
     pub texts: HashMap<Arc<str>, Arc<str>>,
     /// Answers of input agents.
     pub answers: PreparedAnswers,
@@ -40,8 +39,8 @@ pub struct RunOptions {
     pub allowed_tools: Vec<String>,
     /// Tools whose calls are denied without asking if they need permission, by their names.
     pub denied_tools: Vec<String>,
-    /// The digests of the requests that were shown, by the addresses in `allowed_tools` and `denied_tools`: the decision is for
-    /// no other call. The check of answers before a run continues fills it.
+    /// The digests of the requests that were shown, by the addresses in `allowed_tools` and `denied_tools`, so that a decision applies to
+    /// no other call. The check of answers before a run continues sets the digests.
     pub shown_requests: HashMap<String, RequestDigest>,
     /// The MCP servers of tools with `mcp: client`. Without any, those of the [host](crate::RunHost::with_default_client_servers) are used.
     /// Records do not contain the servers, so a resumed run needs them again.
@@ -60,8 +59,8 @@ pub struct RunOptions {
     pub stubs: BTreeMap<Arc<str>, Arc<str>>,
     /// The model profiles that answer for input agents and script agents, by agent name. A continued run keeps its recorded profiles.
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
-    /// Generators that answer for input agents and script agents, by their names. The run records the names; a run that goes
-    /// on is given the generators again.
+    /// Generators that answer for input agents and script agents, by agent name. The run records the names only, so a continued run needs
+    /// the generators again.
     pub generators: BTreeMap<Arc<str>, Arc<dyn ResponseGenerator>>,
     /// The tracer of the run. `None` means no telemetry.
     pub tracer: Option<Arc<dyn RunTracer>>,

@@ -1,6 +1,6 @@
-//! The log of a replay: it writes nothing and compares every decision with the record.
+//! The log of a replay, which writes nothing and compares every decision with the record.
 //!
-//! The record is asked for one decision at a time, so it need not be in memory.
+//! The record is read one decision at a time, so the record need not be in memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

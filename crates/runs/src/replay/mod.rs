@@ -1,4 +1,4 @@
-//! Replay: a record answers every execution, every turn is decided again, and the first difference ends it.
+//! Replay: the record supplies the result of every execution, every turn is decided again, and the first difference ends the replay.
 //!
 //! Invariant: a replay of an unchanged ensemble makes the recorded decisions.
 
@@ -51,17 +51,17 @@ pub enum RunRecord {
 /// The options of a replay.
 #[derive(Default)]
 pub struct ReplayOptions {
-    /// Decide by this ensemble instead of the recorded one: a file or a name.
+    /// The ensemble that decides the replay instead of the recorded one: a file or a name.
     pub ensemble: Option<String>,
-    /// Run these agents and do not answer for them from the record.
+    /// The agents that are executed instead of read from the record.
     pub live: Vec<String>,
     /// The options of live agents, with the reporters of all events.
     pub run: RunOptions,
-    /// Keep the history and the context, so that the result can be shown; without them memory does not grow.
+    /// True if the history and the context are kept, so that the result can be shown. Otherwise memory does not grow.
     pub keeps_history: bool,
     /// The callback that receives the position in the record.
     pub progress: Option<Box<LogPositionCallback>>,
-    /// Cancels the replay when it gets an interruption.
+    /// The receiver of interruptions, which cancel the replay.
     pub interruptions: Option<UnboundedReceiver<RunInterruption>>,
 }
 

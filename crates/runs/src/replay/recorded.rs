@@ -1,4 +1,4 @@
-//! Answers executions from a record: by turn and agent, never by position.
+//! The recorded results of executions, by turn and agent, never by position.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
-//! The parts of an agent outside of the program: processes, models, servers of tools.
+//! The external resources of agents: processes, models and MCP servers.
 //!
-//! Invariant: an agent without such a part starts no process and asks no model.
+//! Invariant: an agent without an external resource starts no process and calls no model.
 
 use ensemble_language::ensemble::{
     Agent, AgentKind, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, QuestionSpec, ToolDefinition, ToolKind,

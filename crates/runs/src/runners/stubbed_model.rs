@@ -1,6 +1,6 @@
-//! A model whose replies a stub gives.
+//! A model whose replies come from a stub.
 //!
-//! Invariant: it sends no request.
+//! Invariant: the model sends no request.
 
 use std::sync::Arc;
 

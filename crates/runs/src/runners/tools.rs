@@ -1,4 +1,4 @@
-//! The tools of LLM agents, each with what performs it.
+//! The tools of LLM agents, each with its runner.
 //!
 //! Invariant: a tool with `permission: deny` is not offered to the model.
 

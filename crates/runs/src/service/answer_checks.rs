@@ -1,6 +1,6 @@
 //! Checks of answers against the record of a run, before the run continues.
 //!
-//! Invariant: all answers are checked before the first is used.
+//! Invariant: all answers are checked before the first answer is used.
 
 use ensemble_agents::agent::kinds::input::{PreparedAnswers, check_answer};
 use ensemble_core::conversation::Record;

@@ -1,4 +1,4 @@
-//! One runner for each agent: here every kind gets what it needs from outside.
+//! The runners of all agents, built with the models, programs, servers and tools that each kind of agent needs.
 //!
 //! Invariant: an ensemble in which an agent cannot run creates no run.
 

@@ -1,7 +1,7 @@
 //! The definitions of agents: digests of everything outside the text of an ensemble that determines the results of its agents.
 //!
-//! A start of a run records them. A resume, a fork or a rerun compares them with the files as they are now, and reuses a result
-//! only if they are the same.
+//! The start of a run records the definitions. A resume, a fork or a rerun compares them with the current files, and reuses a result only
+//! if they are equal.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

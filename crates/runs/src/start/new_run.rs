@@ -1,6 +1,6 @@
-//! The place of a new run in the store, with its first records.
+//! A new run in the store, with its first records.
 //!
-//! Invariant: a run that could not begin is not in the store.
+//! Invariant: a run that could not be started is not in the store.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! An ensemble whose agents can run, before it has a run.
+//! A run whose agents are built, before the run starts.
 //!
-//! Invariant: nothing is written before `begin`.
+//! Invariant: nothing is written before the start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

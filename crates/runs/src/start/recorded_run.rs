@@ -1,6 +1,6 @@
-//! A run as its store has it: its records, its ensemble as it was, and the right to drive it.
+//! A recorded run: its records, its state, and its ensemble as it was.
 //!
-//! Invariant: reading a run does not change it.
+//! Invariant: loading a run does not change the run.
 
 use std::path::Path;
 use std::sync::Arc;

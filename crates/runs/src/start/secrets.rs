@@ -1,6 +1,6 @@
-//! Which variables of the environment are secrets of a run.
+//! The environment variables that are secrets of a run.
 //!
-//! Invariant: they are known before anything starts.
+//! Invariant: secrets are known before any process or request is started.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Shows a reply while it arrives.
+//! The streaming of one reply while a model writes the reply.
 
 use std::sync::Arc;
 

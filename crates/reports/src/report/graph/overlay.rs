@@ -1,4 +1,4 @@
-//! Adds a run to the picture of an ensemble.
+//! The data of a run in the picture of an ensemble.
 
 use ensemble_history::{AgentActivity, AgentTotals, RunDriver, RunHistory, RunState, UnfinishedState};
 use ensemble_language::ensemble::{Agent, Dependency, Ensemble};

@@ -8,13 +8,13 @@ use super::trusted_style::find_trusted_style;
 /// The style in which hidden characters are escaped, for the reader of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscapeStyle {
-    /// A person: `\u{202e}`.
+    /// A user reads the output: `\u{202e}`.
     Text,
-    /// A reader of JSON: `\u202e`, which means the same.
+    /// A reader of JSON: `\u202e`, which has the same meaning.
     Json,
-    /// A reader of XML or HTML: `&#x202e;`, which means the same.
+    /// A reader of XML or HTML: `&#x202e;`, which has the same meaning.
     Xml,
-    /// The CI itself, which is meant to obey our commands: as for a person.
+    /// The CI itself, which must execute the commands of the program. Escapes are those for users.
     Commands,
     /// A file or a program: unchanged, without styles.
     Exact,
@@ -23,7 +23,7 @@ pub enum EscapeStyle {
 /// A position in a line that decides whether a CI command can start.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum CommandPosition {
-    /// Only blanks stand before it.
+    /// Only blanks precede the position in its line.
     #[default]
     Start,
     /// One colon is at the start of the line.

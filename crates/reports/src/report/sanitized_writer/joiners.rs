@@ -1,4 +1,4 @@
-//! Joiners and variants, which have no shape of their own but are needed to write some scripts and emoji.
+//! The invisible joiners and variation selectors that some scripts and emoji need.
 
 /// Returns whether the hidden character belongs to the character before it, as in emoji, Persian or Indic words.
 ///

@@ -1,6 +1,6 @@
-//! The door: the only way to a standard stream. Whatever a report contains, the terminal obeys only styles of our own.
+//! The writer for all standard streams. Whatever a report contains, the terminal obeys only styles of the program.
 //!
-//! **Invariant:** of what passes, no character but line breaks and tabs steers a terminal, except in the styles of [`TrustedStyle`].
+//! **Invariant:** no written character except line breaks and tabs controls a terminal, except in the styles of [`TrustedStyle`].
 
 mod filter;
 mod joiners;

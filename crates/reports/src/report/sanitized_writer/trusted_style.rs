@@ -1,7 +1,7 @@
-//! Styles of our own.
+//! The trusted styles of the program.
 //!
-//! A style is written with a number that is drawn for each process. [`super::SanitizedWriter`] passes on only styles with this number, and
-//! removes it. Texts of others cannot contain a style that the door takes for ours.
+//! A style is written with a random number of this process. [`super::SanitizedWriter`] accepts only styles with this number, and removes
+//! the number. Texts from other sources cannot contain a style that the writer accepts.
 
 use std::fmt::{Display, Formatter, Result};
 use std::hash::{BuildHasher, RandomState};

@@ -1,5 +1,4 @@
-//! An exchange with a model as a list of entries, for every format that shows it. All texts from outside are complete, and
-//! their control characters are visible.
+//! The entries of an exchange with a model, for every format. Texts from outside are complete, and their control characters are escaped.
 
 use crate::report::context_window;
 use crate::report::format::{failure_kind_word, format_count, render_token_counts};

@@ -1,4 +1,4 @@
-//! The estimate of a run, from a recorded run.
+//! The estimate of the usage of a run, from a recorded run.
 
 use ensemble_core::conversation::RunEnded;
 use std::sync::Arc;

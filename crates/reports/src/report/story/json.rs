@@ -1,4 +1,4 @@
-//! A run as one JSON document, for programs.
+//! A recorded run as one JSON document.
 
 use ensemble_core::conversation::RunEnded;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The next commands that a reader of a run may want to type.
+//! The suggested commands after the report of a run.
 
 use crate::report::parts::PartsSummary;
 use ensemble_core::conversation::{CompletionReason, FailedExecution};

@@ -1,4 +1,4 @@
-//! A run for users, written record by record: a recorded run at once, a running one while it is in progress.
+//! The text of a run for users, rendered record by record, for a recorded or a running run.
 
 use std::collections::HashMap;
 use std::sync::Arc;

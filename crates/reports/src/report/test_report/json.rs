@@ -1,4 +1,4 @@
-//! One JSON document.
+//! The test report as one JSON document.
 
 use serde_json::{Value, json};
 

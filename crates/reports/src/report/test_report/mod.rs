@@ -1,4 +1,4 @@
-//! The results of tests of ensembles: for people, as JSON, for GitHub and as JUnit XML.
+//! The reports of tests of ensembles: text for users, JSON, GitHub commands and JUnit XML.
 
 mod github;
 mod human;

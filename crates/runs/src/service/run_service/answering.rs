@@ -1,4 +1,4 @@
-//! The requests of runs that wait for an answer, and the answers of clients.
+//! The pending requests of runs, and the answers of clients.
 //!
 //! **Invariant:** every client reads requests with [`RunService::pending_requests`] or [`RunService::open_requests`], and answers
 //! them with [`RunService::answer_request`].

@@ -1,7 +1,7 @@
-//! The folder of a batch: `.ensemble/batches/<name>/`, with the runs of its rows, an index of those that have ended, and the results.
+//! The folder of a batch, `.ensemble/batches/<name>/`: the runs of its rows, an index of ended runs, and the results.
 //!
-//! The journals of the runs are the record. The index `rows.jsonl` only saves reading them: a run that has ended and does not
-//! stand in the index is found by its id.
+//! The journals of the runs are the record. The index `rows.jsonl` only avoids reading them: an ended run that the index does not contain
+//! is found by its id.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

@@ -1,6 +1,6 @@
-//! A record of everything that this room does to the disk, for a test that leaves out what was not synced.
+//! A record of all effects of the file store on the disk, for a test that omits effects without a sync.
 //!
-//! Builds for tests only: elsewhere nothing is recorded, and nothing asks whether it is wanted.
+//! Only builds for tests record effects.
 
 /// An effect on the disk that tests record.
 #[cfg_attr(

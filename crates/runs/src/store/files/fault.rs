@@ -1,8 +1,8 @@
-//! Faults on purpose: the process kills itself at a chosen append, as a test of what a crash may take.
+//! Deliberate faults: the process kills itself at a chosen append, to test crashes.
 //!
-//! Builds for tests only: elsewhere no process has a fault.
+//! Only builds for tests have faults.
 //!
-//! Appends are counted over all journals of the process, those of inner conversations included.
+//! Appends are counted over all journals of the process, including those of nested runs.
 
 #[cfg(debug_assertions)]
 use std::str::FromStr;

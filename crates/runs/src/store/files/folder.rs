@@ -1,7 +1,7 @@
-//! Folders of runs, each opened relative to the folder around it.
+//! Folders of runs, each opened relative to its parent folder.
 //!
-//! **Invariant:** nothing below `.ensemble` is reached through a symbolic link, and only regular files are opened there. Whoever
-//! writes there in the name of the user would otherwise write to any file that a link names.
+//! **Invariant:** no symbolic link is followed below `.ensemble`, and only regular files are opened there. Otherwise, an attacker who can
+//! write there could redirect the user's writes to other files.
 
 #![expect(clippy::disallowed_methods, reason = "this room keeps the folder of runs")]
 

@@ -1,7 +1,7 @@
-//! Reading a journal while another process writes it: no lock, no notice taken of the reader.
+//! A reader that follows a journal while another process appends to the journal, without a lock.
 //!
-//! A line may be half there when it is read, and a driver that takes over cuts a torn one off and writes another in its
-//! place. So nothing of a line is kept until the whole of it is there and its checksum matches; until then it is read again.
+//! A line can be incomplete when it is read, and a new driver can truncate an incomplete line and write another line instead. So a line is
+//! used only when it is complete and its checksum matches. Until then, the line is read again.
 
 #![expect(clippy::disallowed_methods, reason = "this room reads the journal")]
 

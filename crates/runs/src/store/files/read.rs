@@ -1,4 +1,4 @@
-//! Reading a journal back: every line checked, a torn last one dropped.
+//! The reader of journals, which checks every line and drops an incomplete last line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! A file that is written, and whether it is still the file at its path.
+//! A file that is written, with a check that the file is still at its path.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};

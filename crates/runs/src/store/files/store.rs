@@ -1,4 +1,4 @@
-//! The folder of runs, and the folder of one run.
+//! The store of runs in a folder, and one stored run.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};

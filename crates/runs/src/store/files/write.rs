@@ -1,4 +1,4 @@
-//! Writing a journal: append, and sync as often as was asked for.
+//! The writer of journals, which appends records and syncs them as often as the durability requires.
 
 #![expect(clippy::disallowed_methods, reason = "this room writes the journal")]
 

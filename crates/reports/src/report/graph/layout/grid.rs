@@ -1,5 +1,5 @@
-//! Rows of cells. A cell is a box, or a bend of a link between two boxes. Every link between cells connects
-//! neighbouring rows.
+//! The grid of a layout: rows of cells, and links between cells of neighbouring rows. A cell is a box, or a bend of a link between two
+//! boxes.
 
 use super::{BoxExtent, GraphSketch};
 

@@ -1,4 +1,4 @@
-//! The drawing area: converts positions of the layout to positions in the picture.
+//! The drawing area, which converts positions of the layout to positions in the picture.
 
 use super::super::layout::{BoxExtent, LayoutPoint, LinkRoute, PlacedBox, RouteLeg};
 

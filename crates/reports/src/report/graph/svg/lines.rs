@@ -1,4 +1,4 @@
-//! An arrow as a line with a head, and its label.
+//! The arrows of dependencies, with their heads and labels.
 
 use super::super::layout::{LayoutPoint, LinkRoute};
 use super::super::{DependencyArrow, DependencyTrigger, GraphPicture};

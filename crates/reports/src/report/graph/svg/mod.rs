@@ -1,4 +1,4 @@
-//! SVG: a picture for every browser, without other files.
+//! The graph as an SVG picture without other files.
 //!
 //! The picture refers to no external font, picture or style, contains no script, and has no ids, so that one page can contain several
 //! pictures. Its style follows the reader's choice of light or dark.

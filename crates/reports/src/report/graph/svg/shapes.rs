@@ -1,4 +1,4 @@
-//! An agent as a shape with text.
+//! The shapes of agents, with their text.
 
 use super::super::layout::PlacedBox;
 use super::super::{NodeActivity, NodeShape, PictureNode};

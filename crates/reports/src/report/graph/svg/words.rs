@@ -1,6 +1,6 @@
-//! The width of text, and line breaks.
+//! The width of texts, and line breaks.
 //!
-//! The font is not known when the picture is made, so widths are estimated generously.
+//! The font is unknown when the picture is rendered, so widths are estimated generously.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 

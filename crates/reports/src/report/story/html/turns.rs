@@ -1,4 +1,4 @@
-//! The events of the run, turn by turn.
+//! The events of a run as HTML, turn by turn.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The messages between an agent and its models, folded away.
+//! The messages between an agent and its models, in collapsed blocks.
 
 use super::{code_block, escape_inline};
 use crate::report::story::entries::{ExchangeEntry, exchange_entries, exchange_title, format_exchange_counts};
