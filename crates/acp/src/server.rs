@@ -317,9 +317,8 @@ impl AcpServer {
     }
 }
 
-/// Finds the question that the client saw in the records of the session, if it is the only pending one.
-///
-/// Records show no choices, so a question with choices does not count as shown.
+/// Finds the question that the client saw in the records of the session, if it is the only pending question. A question with choices does
+/// not count as shown, because records show no choices.
 fn find_shown_question(state: &ConversationState) -> Option<PendingRequest> {
     let mut questions = state.pending_requests().filter(|request| !request.is_permission());
     let question = questions

@@ -124,7 +124,8 @@ impl AcpSession {
         })
     }
 
-    /// Returns the MCP servers of the client that no tool of the ensemble uses. Returns none if a nested ensemble could use them.
+    /// Returns the MCP servers of the client that no tool of the ensemble uses. Returns an empty list if a nested ensemble could use the
+    /// servers.
     pub(crate) fn unused_client_servers(&self) -> Vec<Arc<str>> {
         let read = self.current_ensemble.borrow();
         let mut agents = read.agents.iter();

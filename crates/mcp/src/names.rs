@@ -32,9 +32,8 @@ pub(crate) struct EnsembleToolName {
     pub(crate) is_qualified: bool,
 }
 
-/// Chooses a tool name for each ensemble, in order. Adds a digest of the path if others have the same name or it is reserved.
-///
-/// A new file never gets the tool name of another file. `ensembles` contains names and paths.
+/// Chooses a tool name for each ensemble, in order. Adds a digest of the path if the plain name is reserved or not unique. A new file never
+/// gets the tool name of another file. `ensembles` contains names and paths.
 pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str]) -> Vec<EnsembleToolName> {
     let plain: Vec<String> = ensembles.iter().map(|(name, _)| sanitize_name(name)).collect();
     let qualified: Vec<String> = ensembles

@@ -20,7 +20,7 @@ pub(crate) struct ProgressSender {
 }
 
 impl ProgressSender {
-    /// Creates a sender. Without a progress token in the request it sends nothing.
+    /// Creates a sender, which sends nothing if the request has no progress token.
     pub(crate) fn new(context: &RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
         Self {
@@ -29,7 +29,8 @@ impl ProgressSender {
         }
     }
 
-    /// Sends a progress message for the record, if it matters to clients. `failure_effect` describes the effect of a failure on the run.
+    /// Sends a progress message for the record, if the record matters to clients. `failure_effect` describes the effect of a failure on the
+    /// run.
     pub(crate) async fn send_progress(&mut self, record: &Record, failure_effect: Option<&'static str>) {
         let (Some((peer, token)), Some(message)) = (&self.to, progress_message(&record.event)) else {
             return;

@@ -60,10 +60,11 @@ pub(crate) struct StatusDocument {
     pub(crate) is_error: bool,
 }
 
-/// Loads the state of the run.
+/// Loads the status document of the run.
 ///
 /// # Errors
-/// There is no such run, or it cannot be read.
+///
+/// The run does not exist or cannot be read.
 pub(crate) async fn load_run_status(service: &RunService, id: &RunId) -> Result<StatusDocument, RunError> {
     // Before the log is read: what is asked now is open in any case.
     let open = service.open_requests(id);

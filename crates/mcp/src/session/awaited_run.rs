@@ -177,7 +177,8 @@ impl McpSession {
             .any(|open| open.request().digest.as_str() == wanted.request_digest())
     }
 
-    /// Asks the user of the client. Returns whether the run continues. Withdraws the question if another client answers it.
+    /// Asks the user of the client, and sends the answer to the run. Returns whether the run continues. Withdraws the question if another
+    /// client answers it.
     pub(super) async fn ask_client(
         &self,
         id: &RunId,

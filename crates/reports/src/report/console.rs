@@ -330,7 +330,7 @@ impl ConsoleState {
         }
     }
 
-    /// Writes the text, or queues it if output is blocked. Ignores closed streams.
+    /// Writes the text, or queues the text if output is blocked. Ignores closed streams.
     fn write_or_queue(&mut self, target: ConsoleStream, text: &str) {
         if self.is_blocked() {
             self.pending.push((target, text.to_owned()));

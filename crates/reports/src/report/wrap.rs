@@ -25,7 +25,7 @@ impl LineWidth {
     /// The width of a stream that is not a terminal. Lines are never broken.
     pub const UNLIMITED: Self = Self(None);
 
-    /// Returns the width for a terminal with this number of columns; 80 if the terminal does not report it.
+    /// Returns the width for a terminal with this number of columns. Returns 80 columns if the terminal does not report its width.
     pub fn for_terminal(columns: Option<u16>) -> Self {
         let columns = columns.map_or(MAX_COLUMNS, usize::from);
         Self(Some(columns.clamp(MIN_COLUMNS, MAX_COLUMNS)))

@@ -32,7 +32,7 @@ impl RowStatusCounts {
         counts
     }
 
-    /// Counts one row under its status. A waiting row is counted under the agents that it waits for.
+    /// Counts one row under its status. A waiting row is counted under the agents whose questions are open.
     fn count_entry(&mut self, entry: Option<&BatchEntry>, limits: ExhaustedRowPolicy) {
         self.rows += 1;
         match entry.map_or(RowStatus::Left, |entry| entry.status(limits)) {

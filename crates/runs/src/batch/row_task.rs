@@ -71,7 +71,7 @@ impl RowTask {
         }
     }
 
-    /// Describes why this number of rows run or do not run: `2 run again: tool `search` has changed`. `rows` is the number.
+    /// Describes why this number of rows is run or not run: `2 run again: tool `search` has changed`. `rows` is the number.
     pub fn describe_for_rows(&self, rows: usize) -> String {
         let choose = |one: &'static str, several: &'static str| if rows == 1 { one } else { several };
         let run = choose("runs", "run");

@@ -282,7 +282,8 @@ impl Reporter for HubReporter {
     }
 }
 
-/// A receiver of live output that forwards updates to subscribers and to another receiver, which gets those of nested runs only on request.
+/// A receiver of live output that forwards updates to subscribers and to another receiver. The other receiver gets updates of nested runs
+/// only on request.
 pub(crate) struct HubLiveOutput {
     pub(crate) hub: EventHub,
     pub(crate) live_output: Option<Arc<dyn LiveOutput>>,
@@ -345,7 +346,7 @@ impl EventSubscription {
         Self { open, ..self }
     }
 
-    /// Returns the next event. Waits for it if necessary. Returns `None` when the run is closed and every event was returned.
+    /// Waits for the next event and returns the event. Returns `None` when the run is closed and every event was returned.
     pub(super) async fn next_event(&mut self) -> Result<Option<RunEvent>, ReadError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -378,7 +379,7 @@ impl EventSubscription {
         }
     }
 
-    /// Queues the event for the client, unless it was returned before. Reads missing records from the log first.
+    /// Queues the event for the client, unless the event was returned before. Reads missing records from the log first.
     async fn queue_unread_event(&mut self, event: RunEvent) -> Result<(), ReadError> {
         let RunEventKind::Committed(record) = &event.kind else {
             let twin = self.open.iter().position(|open| open.is_same_request(&event));

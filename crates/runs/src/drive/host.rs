@@ -23,8 +23,8 @@ type ClockReader = dyn Fn() -> DateTime<Utc> + Send + Sync;
 /// A function that returns a random number, at least 0 and less than 1.
 type RandomSource = dyn Fn() -> f64 + Send + Sync;
 
-/// The environment of runs: variables, clock, randomness, helper programs, model network and operator. The run layer uses no other source
-/// of them.
+/// The environment of runs: variables, clock, randomness, helper programs, model network and operator. The run layer accesses all of these
+/// only through the host.
 #[derive(Clone)]
 pub struct RunHost {
     variables: Arc<EnvironmentReader>,

@@ -493,7 +493,7 @@ fn remove_definitions(record: &mut Record) {
     }
 }
 
-/// Returns whether there is an answer for this agent, or for an agent nested in it. Such an answer replaces a recorded one.
+/// Returns whether the options contain an answer for this agent, or for an agent nested in it. Such an answer replaces a recorded answer.
 fn has_replacing_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &PreparedAnswers) -> bool {
     let is_inside = |given: &str| match given.parse::<RequestAddress>() {
         Ok(address) if address.segments().len() > 1 => *address.segments()[0].agent == *name,

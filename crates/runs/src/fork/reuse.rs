@@ -102,7 +102,7 @@ fn digest_reads_and_mark_followers(
     reads
 }
 
-/// Returns whether the execution follows from one of these: by its reads, its request or its memory.
+/// Returns whether the execution follows from one of the `followed` executions: by its reads, its request or its memory.
 fn follows_from_repeated(
     plan: &Plan,
     state: &ConversationState,

@@ -60,7 +60,7 @@ impl<'a> DecisionComparisonLog<'a> {
         }
     }
 
-    /// Reads the next recorded decision, and counts it as equal if it is a turn with the same agents.
+    /// Reads the next recorded decision, and counts the decision as equal if it is a turn with the same agents.
     ///
     /// # Errors
     ///

@@ -38,7 +38,8 @@ impl SharedTurnRecording {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = turn;
     }
 
-    /// Takes the recorded outcome of the agent in this turn. Returns an interruption if the record has no result, or if it was taken.
+    /// Takes the recorded outcome of the agent in this turn. Returns an interruption if the record has no result, or if the result was
+    /// taken before.
     fn take_attempt_outcome(&self, agent: &str) -> AttemptOutcome {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {

@@ -108,7 +108,7 @@ impl ConsoleState {
         }
     }
 
-    /// Writes reply text. Holds back a reply that looks like a JSON object, which is shown when it is complete.
+    /// Writes reply text. Holds back a reply that looks like a JSON object until the reply is complete.
     fn write_reply_text(&mut self, reply: &mut StreamedReply, text: &str) {
         if reply.is_text {
             self.write_wrapped(reply, text);

@@ -71,7 +71,7 @@ fn unfinished_node_data(activity: NodeActivity, totals: AgentTotals) -> NodeRunD
     }
 }
 
-/// Finds the index of the dependency in the recorded ensemble: `at`, unless the file was edited.
+/// Finds the index of the dependency in the recorded ensemble, which is `at` unless the file was edited.
 fn find_recorded_dependency(recorded: &Ensemble, agent: &Agent, at: usize, edge: &Dependency) -> Option<usize> {
     let then = recorded.agents.iter().find(|then| then.name == agent.name)?;
     let same = |then: &Dependency| {

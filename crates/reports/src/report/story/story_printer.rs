@@ -399,7 +399,7 @@ impl StoryPrinter {
         self.width.wrap_sentences(&text)
     }
 
-    /// Renders a value on one line. Records whether it was shortened.
+    /// Renders a value on one line. Records whether the value was shortened.
     fn render_value(&mut self, value: &serde_json::Value) -> String {
         let value_text = render_value(value, self.whole);
         self.has_cut |= !self.whole && value_text != render_value(value, true);
@@ -421,7 +421,7 @@ impl StoryPrinter {
         )
     }
 
-    /// Returns the text on one line, shortened. Records whether it was shortened.
+    /// Returns the text on one line, shortened. Records whether the text was shortened.
     fn shorten_to_line(&mut self, text: &str) -> String {
         let words: Vec<&str> = text.split_whitespace().collect();
         let line = words.join(" ");

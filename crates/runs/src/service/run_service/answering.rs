@@ -21,7 +21,8 @@ impl RunService {
     /// this process does not drive the run.
     ///
     /// # Errors
-    /// There is no such run, or it cannot be read.
+    ///
+    /// The run does not exist or cannot be read.
     pub async fn pending_requests(&self, id: &RunId) -> Result<Vec<PendingRequest>, RunError> {
         if let Some(run) = self.find_driven_run(id) {
             let open = run.open_requests();
@@ -38,11 +39,11 @@ impl RunService {
             .unwrap_or_default()
     }
 
-    /// Returns whether a request with this digest waits for an answer, even if a resumed run has not asked it again yet.
+    /// Returns whether a request with this digest waits for an answer, even if a resumed run has not asked the request again yet.
     ///
     /// # Errors
     ///
-    /// There is no such run, or it cannot be read.
+    /// The run does not exist or cannot be read.
     pub async fn is_request_pending(&self, id: &RunId, digest: &RequestDigest) -> Result<bool, RunError> {
         // Before the pending requests: a request that is asked again is no longer expected.
         let is_expected = self
@@ -52,8 +53,8 @@ impl RunService {
         Ok(is_expected || pending.iter().any(|request| request.digest == *digest))
     }
 
-    /// Waits until a resumed run has asked the request with this digest again. Returns `None` at once if the run does not ask it, or if
-    /// this process does not drive the run.
+    /// Waits until a resumed run has asked the request with this digest again. Returns `None` at once if the run does not ask the request,
+    /// or if this process does not drive the run.
     pub async fn wait_for_shown_request(&self, id: &RunId, digest: &RequestDigest) -> Option<OperatorRequest> {
         let run = self.find_driven_run(id)?;
         let mut changes = run.subscribe_request_changes();

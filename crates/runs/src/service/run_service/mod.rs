@@ -118,7 +118,7 @@ impl RunService {
     ///
     /// # Errors
     ///
-    /// There is no such run.
+    /// The run does not exist.
     pub fn follow_run<'f>(&'f self, id: &'f RunId, from: u64) -> BoxFuture<'f, Result<RunEventStream, StoreError>> {
         Box::pin(async move {
             match self.find_driven_run(id) {
@@ -165,7 +165,7 @@ impl RunService {
     ///
     /// # Errors
     ///
-    /// There is no such run, or its log cannot be read.
+    /// The run does not exist, or its log cannot be read.
     pub fn load_summary<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RunSummary, RunError>> {
         Box::pin(async move { self.read_summary(&*self.resolve_run(id).await?).await })
     }
@@ -192,7 +192,7 @@ impl RunService {
     ///
     /// # Errors
     ///
-    /// There is no such run, or it cannot be read.
+    /// The run does not exist or cannot be read.
     pub fn load_recorded_run<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RecordedRun, RunError>> {
         Box::pin(async move { RecordedRun::load(self.resolve_run(id).await?, self.0.runs.project()).await })
     }

@@ -22,7 +22,7 @@ const PATIENCE: u32 = 5;
 /// The name of the lock file in the folder of a run.
 pub(crate) const LOCK: &str = "lock";
 
-/// A reader that follows a journal while another process appends to it.
+/// A reader that follows a journal while another process appends to the journal.
 #[derive(Debug)]
 pub(crate) struct JournalFollower {
     place: FolderPath,

@@ -14,7 +14,7 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Journal, LogEnd, ReadError, RunReader};
 use ensemble_scripts::regular_files::open_regular;
 
-/// An iterator over the records of a journal, with one record in memory at a time. It ends after the first error.
+/// An iterator over the records of a journal, with one record in memory at a time. The iterator ends after the first error.
 #[derive(Debug)]
 pub struct JournalRecords<R> {
     lines: R,

@@ -336,7 +336,7 @@ impl FileRun {
         }
     }
 
-    /// Opens the journal for appending, or creates it if `end` is the start. Syncs the copy of the ensemble first.
+    /// Opens the journal for appending, or creates the journal if `end` is the start. Syncs the copy of the ensemble first.
     fn open_journal_writer(&self, end: LogEnd, durability: Durability) -> io::Result<JournalWriter> {
         if durability != Durability::None {
             self.sync_copy()?;
