@@ -1,6 +1,6 @@
-//! The only file that uses the types of the protocol's crate: what a client asks in our words, and what it is told.
+//! Conversions between the types of the protocol's crate and those of this program. No other file uses the protocol's crate.
 //!
-//! Invariant: no other file uses the types of the protocol's crate.
+//! Invariant: no other file uses the types of that crate.
 
 use std::path::{Path, PathBuf};
 
@@ -16,16 +16,16 @@ use crate::budget_use::BudgetUsageUpdate;
 use crate::updates::{MessageChunk, ProgressCard, ProgressStatus, SessionUpdate, UpdateSource};
 use crate::wire::RpcError;
 
-/// A session that is opened.
+/// The parameters of a request that creates or opens a session.
 pub(crate) struct SessionParameters {
-    /// Without one, a new session.
+    /// The id of the session to open. `None` means a new session.
     pub(crate) session: Option<String>,
     pub(crate) cwd: PathBuf,
-    /// The client's servers of tools.
+    /// The MCP servers of the client.
     pub(crate) servers: ClientServers,
 }
 
-/// Choice that the client can make for a session, with its values.
+/// A choice that the client can make for a session, with its values.
 pub(crate) struct SessionChoice {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -55,11 +55,11 @@ pub(crate) fn parse_client_capabilities(params: Value) -> Result<ClientCapabilit
     })
 }
 
-/// The facts that a client gives of itself.
+/// The name and the capabilities of a client, as stated in `initialize`.
 pub(crate) struct ClientCapabilities {
-    /// The name of its program.
+    /// The name of the client program.
     pub(crate) name: Option<String>,
-    /// Whether it shows forms.
+    /// True if the client can show forms.
     pub(crate) shows_forms: bool,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn parse_resumed_session(params: Value) -> Result<SessionParameters, 
     })
 }
 
-/// Returns the folder if its path is absolute.
+/// Returns the folder unchanged. Fails if its path is relative.
 fn require_absolute_folder(cwd: PathBuf) -> Result<PathBuf, RpcError> {
     match cwd.is_absolute() {
         true => Ok(cwd),
@@ -141,7 +141,7 @@ fn convert_client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, R
     Ok(servers)
 }
 
-/// Parses the session id and the text of a prompt.
+/// Parses the parameters of a prompt. Returns the session id and the text.
 pub(crate) fn parse_prompt(params: Value) -> Result<(String, String), RpcError> {
     let request: acp::PromptRequest = parse_params(params)?;
     let texts: Result<Vec<String>, RpcError> = request.prompt.into_iter().map(prompt_block_text).collect();
@@ -165,7 +165,7 @@ fn prompt_block_text(block: acp::ContentBlock) -> Result<String, RpcError> {
     }
 }
 
-/// Parses the session id, the id of the choice, and the chosen value.
+/// Parses the parameters of a choice. Returns the session id, the id of the choice, and the chosen value.
 pub(crate) fn parse_set_option(params: Value) -> Result<(String, String, String), RpcError> {
     let request: acp::SetSessionConfigOptionRequest = parse_params(params)?;
     let Some(value_id) = request.value.as_value_id() else {

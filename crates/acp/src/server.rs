@@ -1,4 +1,4 @@
-//! The server: requests of the client, and its sessions.
+//! The server of one client: its requests and its sessions.
 //!
 //! Invariant: the journals of runs are the only state.
 
@@ -29,16 +29,16 @@ use crate::turn::{SessionPrompt, send_session_update};
 use crate::updates::session_title;
 use crate::wire::{ClientWire, RpcError, UnreadableLine, spawn_reader, spawn_writer};
 
-/// Maximum time for the client to read the remaining messages at the end.
+/// The maximum time for the client to read the remaining messages at the end.
 const FINAL_WRITE_TIME: Duration = Duration::from_secs(1);
-/// Most sessions in a list.
+/// The maximum number of sessions in a list.
 const MAX_LISTED_SESSIONS: usize = 100;
 
-/// Services of the program that the server needs.
+/// The services of the program that the server needs.
 pub struct AcpServices {
     /// The runs as seen from a folder.
     pub runs: Box<dyn Fn(&Path) -> Runs>,
-    /// The file or folder whose ensembles are served, absolute; `None`: those of the folder of each session.
+    /// The absolute path of the file or folder whose ensembles are served. `None` means the folder of each session.
     pub served_path: Option<PathBuf>,
     /// The folder of the process.
     pub folder: PathBuf,
@@ -79,7 +79,7 @@ async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>
     let _unread = tokio::time::timeout(FINAL_WRITE_TIME, is_written).await;
 }
 
-/// Server of one client with its sessions.
+/// A server of one client with its sessions.
 struct AcpServer {
     wire: Rc<ClientWire>,
     services: AcpServices,
@@ -91,7 +91,8 @@ struct AcpServer {
 }
 
 impl AcpServer {
-    /// Handles a message of the client. Spawns a task for a request.
+    /// Handles a message of the client: a request, a notification or a response. Spawns a task for each request, so that later messages are
+    /// not delayed.
     async fn handle_message(self: &Rc<Self>, message: Result<Value, UnreadableLine>) {
         let mut message = match message {
             Ok(message) => message,
@@ -138,7 +139,7 @@ impl AcpServer {
         }
     }
 
-    /// Cancels the prompts that a cancellation notification means.
+    /// Cancels the prompts that a cancellation notification names. Ignores other notifications.
     fn apply_cancellation(&self, method: &str, params: &Value) {
         for session in self.sessions.borrow().values() {
             let turn = session.turn.borrow();
@@ -198,7 +199,8 @@ impl AcpServer {
         }
     }
 
-    /// Registers a prompt as the active one of its session, so that a later cancellation finds it.
+    /// Registers a prompt as the active prompt of its session, so that a cancellation finds the prompt. Returns the prompt and its text.
+    /// Fails if another prompt of the session is running.
     fn register_prompt(&self, id: &Value, params: Value) -> Result<(SessionPrompt, String), RpcError> {
         let (session, text) = protocol::parse_prompt(params)?;
         let session = self.resolve_open_session(&session)?;
@@ -232,7 +234,7 @@ impl AcpServer {
         RunService::new(runs.with_store(Arc::new(store)))
     }
 
-    /// Lists the ensembles that are offered to a session, with their files.
+    /// Lists the ensembles that are offered to a session in this folder, each with its file.
     fn list_offered_ensembles(&self, cwd: &Path) -> Vec<(String, PathBuf)> {
         let folder = match &self.services.served_path {
             Some(file) if !file.is_dir() => return vec![(file.display().to_string(), file.clone())],
@@ -261,7 +263,7 @@ impl AcpServer {
         Ok(answer)
     }
 
-    /// Opens the session of a recorded run. `is_told` sends the updates of its records to the client.
+    /// Opens the session of a recorded run. With `is_told`, sends the updates of all its records to the client.
     async fn open_recorded_session(&self, opened: SessionParameters, is_told: bool) -> Result<Value, RpcError> {
         let session_id = opened.session.unwrap_or_default();
         let id = RunId::parse(&session_id).map_err(|error| RpcError::new(-32002, error))?;
@@ -319,9 +321,8 @@ impl AcpServer {
     }
 }
 
-/// Finds the question that the client saw in the records of the session, if it is the only pending one.
-///
-/// Records show no choices, so a question with choices does not count as shown.
+/// Finds the question that the client saw in the records of the session, if it is the only pending question. A question with choices does
+/// not count as shown, because records show no choices.
 fn find_shown_question(state: &ConversationState) -> Option<PendingRequest> {
     let mut questions = state.pending_requests().filter(|request| !request.is_permission());
     let question = questions

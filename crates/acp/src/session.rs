@@ -1,6 +1,6 @@
-//! A session: a run, what it is set to, and what was told of it.
+//! A session of a client: its run, its choices, and the updates that were sent.
 //!
-//! Invariant: its id is that of its run.
+//! Invariant: the id of a session is the id of its run.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use crate::protocol::{SessionChoice, config_options_json};
 use crate::updates::SessionUpdateTracker;
 use crate::wire::RpcError;
 
-/// The choice of the ensemble.
+/// The id of the choice of the ensemble.
 const ENSEMBLE_CHOICE_ID: &str = "ensemble";
-/// Value of a model choice that keeps the model in the file.
+/// The value of a model choice that keeps the model in the file.
 const UNCHANGED_MODEL_VALUE: &str = "as_written";
 
-/// Session of a client, which corresponds to one run.
+/// A session of a client, which corresponds to one run.
 pub(crate) struct AcpSession {
     pub(crate) id: RunId,
     pub(crate) service: RunService,
@@ -36,20 +36,20 @@ pub(crate) struct AcpSession {
     /// The run has begun.
     pub(crate) has_begun: Cell<bool>,
     pub(crate) story: RefCell<SessionUpdateTracker>,
-    /// The record that is told next.
+    /// The number of the next record that is sent to the client.
     pub(crate) next_seq: Cell<u64>,
     /// The client's servers of tools.
     pub(crate) servers: RefCell<Arc<ClientServers>>,
     /// The name of the client, if the client gave one.
     pub(crate) client: RefCell<Option<String>>,
-    /// The client was told which of them are not used.
+    /// True if the client was informed about the unused servers.
     pub(crate) has_told_unused: Cell<bool>,
     pub(crate) turn: RefCell<Option<ActivePrompt>>,
     /// The question that was shown as text. The next prompt is its answer.
     pub(crate) shown_question: RefCell<Option<PendingRequest>>,
 }
 
-/// Prompt that is being handled, with its cancellation.
+/// A prompt that is being handled, with its cancellation.
 pub(crate) struct ActivePrompt {
     /// The id of its request.
     pub(crate) request: Value,
@@ -73,7 +73,7 @@ impl AcpSession {
         Self::with_state(id, service, read, Vec::new(), true)
     }
 
-    /// Creates a session. `has_begun` means that its run exists.
+    /// Creates a session. `read` is the loaded ensemble, and `has_begun` is true if the run exists.
     fn with_state(
         id: RunId,
         service: RunService,
@@ -124,7 +124,8 @@ impl AcpSession {
         })
     }
 
-    /// Returns the MCP servers of the client that no tool of the ensemble uses. Returns none if a nested ensemble could use them.
+    /// Returns the MCP servers of the client that no tool of the ensemble uses. Returns an empty list if a nested ensemble could use the
+    /// servers.
     pub(crate) fn unused_client_servers(&self) -> Vec<Arc<str>> {
         let read = self.current_ensemble.borrow();
         let mut agents = read.agents.iter();

@@ -9,14 +9,14 @@ use ensemble_core::conversation::{CompletionReason, Event, ExecutionEnd, RunEnde
 use ensemble_core::store::{NestedRunName, RunId};
 use ensemble_core::thread::{StopReason, ThreadIteration};
 
-/// Run, agent, and optional part of an execution.
+/// The run, the agent, and the part if the stop concerns a part of an execution.
 type StopReasonKey = (RunId, Arc<str>, Option<Arc<str>>);
 
-/// Latest stop reasons of the agents of a run and of its nested runs.
+/// The latest stop reasons of the agents of a run and of its nested runs.
 #[derive(Debug, Default)]
 pub(crate) struct StopReasons(BTreeMap<StopReasonKey, AgentStop>);
 
-/// Stop of the latest execution of an agent.
+/// The stop reason of the latest execution of an agent. `is_failure` is true if the execution failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AgentStop {
     reason: StopReason,

@@ -1,6 +1,6 @@
-//! A prompt: the run begins or goes on with it, and the client is told until the run ends or asks for a text.
+//! The handling of a prompt: starts or continues the run, and sends updates until the run ends or asks a question as text.
 //!
-//! Invariant: a cancelled prompt is answered at once, and as cancelled.
+//! Invariant: a cancelled prompt is answered immediately, with the stop reason `cancelled`.
 
 use std::rc::Rc;
 
@@ -21,15 +21,15 @@ use crate::stop_reasons::StopReasons;
 use crate::updates::{SessionUpdate, SessionUpdateTracker, UpdateSource};
 use crate::wire::{ClientWire, RpcError};
 
-/// The prompt that resumes a run which was cut short, without a message.
+/// The prompt that resumes an interrupted run without a message.
 const RESUME_PROMPT: &str = "/resume";
-/// Who cancels runs.
+/// The name in the journal of the client that cancels a run.
 const CANCELLING_CLIENT: &str = "the client of the Agent Client Protocol";
 
 /// The note for a client whose prompt comes before the question was shown.
 const UNSHOWN_NOTE: &str = "The run waits for an answer to a question that was not shown here, so your message was not used. The question:\n\n";
 
-/// Prompt of a session while it is handled.
+/// A prompt that is being handled, with its session, its client and its cancellation.
 pub(crate) struct SessionPrompt {
     pub(crate) session: Rc<AcpSession>,
     pub(crate) wire: Rc<ClientWire>,
@@ -46,7 +46,8 @@ enum FollowedRunEnd {
 }
 
 impl SessionPrompt {
-    /// Answers the prompt with the reason why it stopped.
+    /// Handles the prompt: starts, answers, resumes or continues the run, and sends updates until the run stops. Returns the stop reason of
+    /// the protocol.
     pub(crate) async fn perform_prompt(mut self, text: String) -> Result<&'static str, RpcError> {
         if !self.session.has_told_unused.replace(true) {
             let unused = self.session.unused_client_servers();
@@ -70,6 +71,8 @@ impl SessionPrompt {
         }
     }
 
+    /// Decides what the prompt means: the input of a new run, the answer to the shown question, a resume, or a further message. Then
+    /// follows the run until it stops.
     async fn run_until_stop(&mut self, text: String) -> Result<FollowedRunEnd, RpcError> {
         let session = self.session.clone();
         let (service, id) = (&session.service, &session.id);
@@ -133,7 +136,8 @@ impl SessionPrompt {
             .map_err(RpcError::internal_error)
     }
 
-    /// Tells what happens until the conversation ends.
+    /// Follows the run and sends updates to the client. Asks questions in forms or options, and shows one other question as text. Returns
+    /// at the end of the run or after a question as text. Cancels the run if the prompt is cancelled.
     async fn follow_and_ask(&mut self) -> Result<FollowedRunEnd, RpcError> {
         let session = self.session.clone();
         let follow = session.service.follow_run(&session.id, session.next_seq.get()).await;
@@ -232,7 +236,7 @@ impl SessionPrompt {
         }
     }
 
-    /// Sends a last paragraph with the parts and tool calls of a successful run that failed, also in nested runs.
+    /// Sends a final note about failed parts and tool calls of a successful run and of its nested runs.
     async fn send_failed_work_note(&self) {
         let Ok(recorded) = self.session.service.load_recorded_run(&self.session.id).await else {
             return;
@@ -301,7 +305,7 @@ async fn answer_request(session: &AcpSession, request: &PendingRequest, answer: 
     answered.await.map_err(RpcError::internal_error)
 }
 
-/// Tells the client why its answer was not used.
+/// Sends the client the reason why its answer was not used, if the answer was refused.
 async fn report_unused_answer(session: &AcpSession, wire: &ClientWire, answered: Result<(), RpcError>) {
     if let Err(refusal) = answered {
         let note = session

@@ -1,6 +1,6 @@
-//! What a client is told of a run: records and live pieces as updates of its session.
+//! The updates of a session that a client receives: records and live events in the terms of the protocol.
 //!
-//! Invariant: it decides nothing. A session that is loaded gets the same messages, with the same ids, as the live one.
+//! Invariant: the updates decide nothing. A loaded session receives the same messages, with the same ids, as a live session.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::{LiveEvent, LiveEventKind};
 use serde_json::Value;
 
-/// Update of a session for the client.
+/// An update of a session for the client.
 #[derive(Debug)]
 pub(crate) enum SessionUpdate {
     User(MessageChunk),
@@ -30,17 +30,17 @@ pub(crate) enum SessionUpdate {
     Usage(BudgetUsageUpdate),
 }
 
-/// Piece of a message.
+/// A piece of a message.
 #[derive(Debug)]
 pub(crate) struct MessageChunk {
     /// The id of the message.
     pub(crate) id: String,
     pub(crate) text: String,
-    /// The execution that wrote the message; `None`: the user or the ensemble itself.
+    /// The execution that wrote the message. `None` means the user or the ensemble itself.
     pub(crate) source: Option<UpdateSource>,
 }
 
-/// Execution of an agent to which an update belongs.
+/// The execution to which an update belongs: the agent, its number, and the names of the outer runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpdateSource {
     /// The names of the nested runs, the outermost first.
@@ -50,6 +50,7 @@ pub(crate) struct UpdateSource {
 }
 
 impl UpdateSource {
+    /// Creates the source of an execution of this run, which can be a nested run.
     pub(crate) fn new(run: &RunId, agent: &Arc<str>, execution: u32) -> Self {
         Self {
             nested: run.nested_names().map(str::to_owned).collect(),
@@ -65,14 +66,14 @@ impl UpdateSource {
     }
 }
 
-/// Sent parts of the current message of an execution.
+/// The sent parts of the current message of an execution.
 #[derive(Debug, Clone, Copy)]
 struct MessageProgress {
     /// The number of the message in the execution, from 1.
     number: u32,
     has_text: bool,
     has_thought: bool,
-    /// A piece of the text was not sent, so the text is sent whole at its end.
+    /// True if a piece of the text was not sent, so that the whole text is sent at its end.
     is_withheld: bool,
 }
 
@@ -96,7 +97,7 @@ impl MessageProgress {
         }
     }
 
-    /// Returns the progress of the next message.
+    /// Returns the progress of the next message, of which nothing was sent.
     fn next(self) -> Self {
         Self {
             number: self.number + 1,
@@ -116,7 +117,7 @@ impl MessageProgress {
     }
 }
 
-/// Status of an agent or a call.
+/// The status of an agent or a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgressStatus {
     Pending,
@@ -125,7 +126,7 @@ pub(crate) enum ProgressStatus {
     Failed,
 }
 
-/// Card of an execution or of a tool call in it.
+/// A card of an execution or of a tool call in it.
 #[derive(Debug)]
 pub(crate) struct ProgressCard {
     pub(crate) id: String,
@@ -139,29 +140,30 @@ pub(crate) struct ProgressCard {
     pub(crate) text: Option<String>,
 }
 
-/// State of the updates that were sent for a run.
+/// A tracker that creates the updates of a session from records and live events, without sending a text twice.
 pub(crate) struct SessionUpdateTracker {
     run: RunId,
     agents: Vec<(String, ProgressStatus)>,
-    /// The agents that speak for the ensemble.
+    /// The agents whose outputs are final, and whose texts are sent as messages.
     speakers: HashSet<Arc<str>>,
-    /// The agents whose words are those of the user.
+    /// The input agents, whose outputs are texts of the user.
     people: HashSet<Arc<str>>,
     cards: HashSet<String>,
     /// The current messages, by the cards of their executions.
     messages_in_progress: HashMap<String, MessageProgress>,
-    /// The execution whose text is told while it is written: messages do not mix.
+    /// The execution whose text is streamed. Only one execution is streamed at a time, so that messages do not mix.
     streamed_card: Option<String>,
     /// The use of the budget.
     budget: SessionBudgetUse,
     /// The messages of the user, and the texts of the ensemble itself.
     messages: u32,
     notes: u32,
-    /// What a failure of each agent means for the run, as a sentence.
+    /// The effect of a failure of each agent on the run, as a sentence.
     failure_effects: HashMap<Arc<str>, &'static str>,
 }
 
 impl SessionUpdateTracker {
+    /// Creates the tracker of a run, whose agents all have the status `pending`.
     pub(crate) fn new(run: RunId, ensemble: &Ensemble) -> Self {
         let agents = ensemble.agents.iter();
         let names = agents.clone().map(|agent| &agent.name);
@@ -429,7 +431,7 @@ impl SessionUpdateTracker {
         updates
     }
 
-    /// Creates messages for the parts of the current message that were not streamed, if the agent speaks for the ensemble.
+    /// Creates messages for the parts of the current message that were not streamed, if the outputs of the agent are final.
     fn unsent_message_updates(&mut self, source: &UpdateSource, text: &str, thought: &str) -> Vec<SessionUpdate> {
         if !source.nested.is_empty() || !self.speakers.contains(&source.agent) {
             return Vec::new();
@@ -475,7 +477,7 @@ impl SessionUpdateTracker {
         })
     }
 
-    /// Counts a message of the user, and creates its update if `is_told`.
+    /// Counts a message of the user. Creates the update of the message only if `is_told` is true.
     fn user_message_updates(&mut self, text: &str, is_told: bool) -> Vec<SessionUpdate> {
         self.messages += 1;
         let id = format!("user-{}", self.messages);

@@ -1,10 +1,10 @@
-//! The text of a question.
+//! The text of questions.
 
 use ensemble_core::operator::QuestionRequest;
 use ensemble_core::request::AnswerRecord;
 use ensemble_language::data::OperatorQuestion;
 
-/// Returns the text of a question: why the previous answer was refused, if it was, and the prompt.
+/// Returns the text of a question: the refusal of the previous answer, if any, and the prompt.
 pub fn question_text_with_refusal(asked: &QuestionRequest) -> String {
     match &asked.refused {
         Some(refused) => format!("{refused}\n{}", asked.request.question.prompt),
@@ -12,16 +12,17 @@ pub fn question_text_with_refusal(asked: &QuestionRequest) -> String {
     }
 }
 
-/// Returns the question as one text for a client that shows no choices: the prompt, and the choices in parentheses.
+/// Returns the question as one text for a client that shows no choices: the prompt, followed by the choices in parentheses.
 pub fn question_text_with_choices(question: &OperatorQuestion) -> String {
     append_choices(&question.prompt, &question.choices)
 }
 
-/// Returns the question that was answered as one text, like [`question_text`].
+/// Returns an answered question as one text: the prompt, followed by the choices in parentheses.
 pub(crate) fn answered_question_text(answer: &AnswerRecord) -> String {
     append_choices(&answer.prompt, &answer.choices)
 }
 
+/// Appends the choices in parentheses to the prompt.
 fn append_choices(prompt: &str, choices: &[String]) -> String {
     match choices {
         [] => prompt.to_owned(),

@@ -1,11 +1,11 @@
-//! The state of a run: the one vocabulary of all front ends.
+//! The state of a run, in the words of all front ends.
 
 use std::fmt;
 
 use ensemble_core::conversation::CompletionReason;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The process that drives a run.
+/// The process that drives a run, or no process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriverProcess {
     /// The process with this id.
@@ -15,7 +15,7 @@ pub enum DriverProcess {
 }
 
 impl DriverProcess {
-    /// Returns the id of the process; `None` if no process drives the run.
+    /// Returns the id of the process. Returns `None` if no process drives the run.
     pub fn process_id(self) -> Option<u32> {
         match self {
             Self::Process(process) => Some(process),
@@ -44,7 +44,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// Returns the word for users and programs.
+    /// Returns the state as a word for users and programs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -54,7 +54,7 @@ impl RunState {
         }
     }
 
-    /// Returns the words of all states.
+    /// Lists the words of all states, without duplicates.
     pub fn list_state_names() -> impl Iterator<Item = &'static str> {
         let outcomes = CompletionReason::ALL
             .into_iter()

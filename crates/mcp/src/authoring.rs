@@ -1,6 +1,6 @@
-//! Help for writing ensembles: nothing here runs one.
+//! The tools for authors of ensembles: schema, validate, check, explain and graph.
 //!
-//! Invariant: nothing here runs an ensemble, reports a file outside of the served folder, or quotes a file that is not an ensemble.
+//! Invariant: no tool for authors runs an ensemble, reports a file outside of the served folder, or quotes a file that is not an ensemble.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,17 +25,17 @@ use crate::catalog::{EnsembleToolCatalog, resolve_readable_ensemble};
 use crate::skill::SKILL_MARKDOWN;
 use crate::tools::ToolArguments;
 
-/// Maximum number of states of an exploration.
+/// The maximum number of states of an exploration.
 const MAX_EXPLORED_STATES: u64 = 20_000;
-/// Maximum duration of an exploration.
+/// The maximum duration of an exploration.
 const MAX_EXPLORATION_TIME: Duration = Duration::from_secs(10);
-/// Name of a text that is not in a file.
+/// The name of a text that is not in a file.
 const TEXT_FILE_NAME: &str = "text.yaml";
 
-/// Function that draws an ensemble in a format: mermaid, dot, svg or ascii.
+/// A function that draws an ensemble in a format: mermaid, dot, svg or ascii.
 pub type GraphDrawFn = fn(&Ensemble, &str) -> Option<String>;
 
-/// Output of a tool for authors: a text or a JSON document.
+/// The output of a tool for authors: a text or a JSON document.
 pub(crate) enum AuthoringOutput {
     /// A text.
     Text(String),
@@ -43,13 +43,13 @@ pub(crate) enum AuthoringOutput {
     Document(Value),
 }
 
-/// Ensemble in the arguments of a call: a file, or a text.
+/// The ensemble in the arguments of a call: a file, or a text.
 enum EnsembleArgument {
     File(PathBuf),
     Text(SourceText),
 }
 
-/// Takes the argument `ensemble` or `text`, but not both.
+/// Removes the argument `ensemble` or `text` from the arguments. Returns `None` if both are missing. Fails if both are present.
 fn take_ensemble_argument(
     arguments: &mut ToolArguments,
     project: &Project,
@@ -70,7 +70,7 @@ fn take_ensemble_argument(
     }
 }
 
-/// Takes the argument `ensemble` or `text`. Fails if both are missing.
+/// Removes the argument `ensemble` or `text` from the arguments. Fails if both are missing or both are present.
 fn take_required_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<EnsembleArgument, String> {
     take_ensemble_argument(arguments, project)?.ok_or_else(|| "give `ensemble` or `text`".to_owned())
 }

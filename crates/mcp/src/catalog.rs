@@ -1,6 +1,6 @@
 //! The ensembles of the served folder, each as a typed tool.
 //!
-//! Invariant: nothing outside of the folder is named, wherever links lead.
+//! Invariant: no file outside of the folder is named, even through links.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,34 +19,34 @@ use serde_json::{Map, Value, json};
 use crate::names::choose_tool_names;
 use crate::status::status_document_schema;
 
-/// Ensembles of a folder that are offered as tools, and invalid ones.
+/// The ensembles of a folder: those that are offered as tools, and the invalid ones.
 #[derive(Debug, Default)]
 pub struct EnsembleToolCatalog {
     /// The ensembles that can be run.
     pub entries: Vec<EnsembleToolEntry>,
-    /// The others.
+    /// The ensembles with errors.
     pub invalid_ensembles: Vec<InvalidEnsembleFile>,
 }
 
-/// An ensemble that can be run.
+/// An ensemble that is offered as a tool, with its tool name and its file.
 #[derive(Debug)]
 pub struct EnsembleToolEntry {
-    /// The name of its tool.
+    /// The name of the tool.
     pub tool: String,
-    /// Whether other ensembles, or a tool of the server, have the same name, so that `tool` has a digest of the path.
+    /// True if another ensemble or a tool of the server has the same name, so that `tool` contains a digest of the path.
     pub is_qualified: bool,
-    /// Its file, as seen from the folder.
+    /// The file of the ensemble, relative to the folder.
     pub file: PathBuf,
-    /// What the file says.
+    /// The loaded ensemble.
     pub ensemble: Ensemble,
 }
 
-/// An ensemble that has errors.
+/// An ensemble file with errors, which is not offered as a tool.
 #[derive(Debug)]
 pub struct InvalidEnsembleFile {
-    /// Its file, as seen from the folder.
+    /// The file of the ensemble, relative to the folder.
     pub file: PathBuf,
-    /// How many errors it has.
+    /// The number of errors.
     pub errors: usize,
 }
 
@@ -89,13 +89,13 @@ impl EnsembleToolCatalog {
         }
     }
 
-    /// Returns the entry of the tool with this name.
+    /// Returns the entry of the tool with this name, and drops all other entries.
     pub(crate) fn into_tool_entry(self, tool: &str) -> Option<EnsembleToolEntry> {
         self.entries.into_iter().find(|entry| entry.tool == tool)
     }
 }
 
-/// Files of the ensembles with their times and sizes, which change when an ensemble changes.
+/// The files of the ensembles with their times and sizes, which change when an ensemble changes.
 pub(crate) type FolderFingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>;
 
 /// Reads the current fingerprint of the folder.
@@ -111,7 +111,8 @@ pub(crate) fn read_folder_fingerprint(project: &Project) -> FolderFingerprint {
 /// Resolves the file of an ensemble that a client names: by name, or by a path relative to the folder.
 ///
 /// # Errors
-/// It is not there, or not inside the folder.
+///
+/// The file does not exist, or is not inside the folder.
 fn resolve_ensemble_file(project: &Project, given: &str) -> Result<PathBuf, String> {
     let outside = || format!("`{given}` is not inside the served folder");
     let file = project.resolve_ensemble_file(given).map_err(|error| match error {
@@ -128,12 +129,12 @@ fn resolve_ensemble_file(project: &Project, given: &str) -> Result<PathBuf, Stri
     }
 }
 
-/// Resolves the file of an ensemble that a client names, and checks that the file is an ensemble.
-///
-/// Findings quote the text of the file, so other files are refused.
+/// Resolves the file of an ensemble that a client names, and checks that the file is an ensemble. Other files are refused, because findings
+/// quote the text of the file.
 ///
 /// # Errors
-/// It is not there, not inside the folder, cannot be read, or is not an ensemble.
+///
+/// The file does not exist, is not inside the folder, cannot be read, or is not an ensemble.
 pub(crate) fn resolve_readable_ensemble(project: &Project, given: &str) -> Result<PathBuf, String> {
     let file = resolve_ensemble_file(project, given)?;
     let source = project.read_file(&file).map_err(|error| error.to_string())?;

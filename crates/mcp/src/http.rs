@@ -1,9 +1,9 @@
-//! Clients on this machine, over streamable HTTP.
+//! The server for clients on this machine, over streamable HTTP.
 //!
-//! A page in a browser must not reach the server, whatever name it has for this machine: the host and the origin of each
-//! request are checked, a token is needed, and no header allows other origins anything.
+//! A page in a browser must not reach the server, whatever name it uses for this machine. So the host and the origin of each request are
+//! checked, a token is required, and no header grants access to other origins.
 //!
-//! Invariant: a request has a name of the server as its host, no foreign origin, and the token.
+//! Invariant: an accepted request has a name of the server as its host, no foreign origin, and the token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,26 +23,30 @@ use tokio::net::TcpListener;
 
 use crate::session::{McpServices, McpSession};
 
-/// The path of the server.
+/// The path of the server in its URL.
 pub const MCP_PATH: &str = "/mcp";
 
+/// The limits on the connections to the server.
 const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     admitted: 256,
     waiting: 128,
     head_timeout: Duration::from_secs(20),
 };
+/// The limits on request bodies: 64 MiB for one body, 256 MiB for all, and one minute to arrive.
 const BODY_LIMITS: BodyReadLimits = BodyReadLimits {
     largest: 64 << 20,
     total: 256 << 20,
     timeout: Duration::from_secs(60),
 };
 
+/// The refusal of a request for another path than that of the server.
 const WRONG_PATH_REFUSAL: GuardRefusal = GuardRefusal {
     status: StatusCode::NOT_FOUND,
     code: "not_found",
     message: "the server is at /mcp",
 };
 
+/// The HTTP service of the protocol, with one session for each client.
 type McpHttpService = StreamableHttpService<McpSession, LocalSessionManager>;
 
 /// Serves clients until the program exits.

@@ -1,4 +1,4 @@
-//! Questions and requests for permission as forms that a client shows to a person.
+//! Questions and permission requests as forms that a client shows to its user.
 //!
 //! Invariant: a form contains no characters that control a terminal.
 
@@ -17,7 +17,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
-/// Permission decisions with their names for clients.
+/// The permission decisions with their names for clients.
 pub(crate) const DECISION_WORDS: [(&str, PermissionDecision); 3] = [
     ("once", PermissionDecision::Once),
     ("always", PermissionDecision::Always),
@@ -27,14 +27,14 @@ pub(crate) const DECISION_WORDS: [(&str, PermissionDecision); 3] = [
 /// The maximum number of characters of a client's name before its session.
 const MAX_CLIENT_NAME_CHARS: usize = 30;
 
-/// Method by which a client asks the user a question.
+/// The method by which a client asks the user a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuestionMethod {
-    /// The server asks while the call goes on.
+    /// The server asks during the call.
     DuringCall,
     /// The call ends with the question, and is repeated with its answer (since 2026-07-28).
     ByRepeatedCall,
-    /// Not at all.
+    /// The client cannot ask the user.
     None,
 }
 
@@ -77,7 +77,7 @@ fn http_session_id(context: &RequestContext<RoleServer>) -> Option<&str> {
     request.headers.get("mcp-session-id")?.to_str().ok()
 }
 
-/// Request to the operator as a form for the client.
+/// A question or permission request as a form for the client.
 pub(crate) struct ClientRequestForm(pub(crate) OperatorRequest);
 
 impl ClientRequestForm {
@@ -89,7 +89,8 @@ impl ClientRequestForm {
     /// Converts the request to an elicitation of the protocol.
     ///
     /// # Errors
-    /// The form cannot be said in the protocol.
+    ///
+    /// The form cannot be expressed in the protocol.
     pub(crate) fn to_elicitation(&self) -> Result<ElicitRequestParams, serde_json::Error> {
         let request = self.0.pending_request();
         let (message, property, schema) = match &self.0 {
@@ -135,7 +136,8 @@ impl ClientRequestForm {
     /// Sends the answer in an elicitation result to the run. Returns `false` if the user did not answer.
     ///
     /// # Errors
-    /// The run does not take it.
+    ///
+    /// The run does not accept the answer.
     pub(crate) async fn send_elicitation_answer(
         &self,
         service: &RunService,

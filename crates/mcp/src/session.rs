@@ -1,6 +1,6 @@
-//! One client: its calls of tools, as calls of the run service.
+//! The session of one client: its tool calls, as calls of the run service.
 //!
-//! Invariant: only an explicit cancellation stops a run; a lost client does not.
+//! Invariant: only an explicit cancellation stops a run. A disconnected client does not stop a run.
 
 mod awaited_run;
 mod run_lookup;
@@ -35,22 +35,22 @@ use crate::tools::{self, ToolArguments};
 
 pub use crate::authoring::GraphDrawFn;
 
-/// Name in the journal of the client that cancels a run.
+/// The name in the journal of the client that cancels a run.
 const CANCELLING_CLIENT: &str = "an MCP client";
 
-/// Function that estimates the cost of a run of an ensemble from a recorded run.
+/// A function that estimates the cost of a run of an ensemble from a recorded run.
 pub type EstimateFn =
     dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
 
-/// Services of the program that the server offers to all clients.
+/// The services of the program that the server offers to all clients.
 pub struct McpServices {
-    /// The runs of the folder. Their host has no operator: clients are asked.
+    /// The runs of the folder. Their host has no operator, because clients answer.
     pub runs: RunService,
-    /// Draws ensembles.
+    /// The function that draws ensembles.
     pub draw: GraphDrawFn,
-    /// Estimates runs.
+    /// The function that estimates runs.
     pub estimate: Box<EstimateFn>,
-    /// How long a call waits for the end of a run.
+    /// The maximum time that a call waits for the end of a run.
     pub wait: Duration,
     /// Overrides of models, for new runs.
     pub models: Vec<String>,
@@ -58,30 +58,31 @@ pub struct McpServices {
     pub version: &'static str,
 }
 
-/// Session of one client.
+/// A session of one client, with its running calls and the last folder that the client has seen.
 pub struct McpSession {
     services: Arc<McpServices>,
-    /// The requests that run an ensemble, so that their cancellation stops it.
+    /// The calls that run an ensemble, by request, so that a cancellation finds the run.
     calls: Mutex<HashMap<RequestId, RunningToolCall>>,
-    /// The folder as it was when the client came or was told its tools last.
+    /// The folder as it was when the client connected or last listed its tools.
     known_folder: Mutex<FolderFingerprint>,
 }
 
-/// State of a call that runs an ensemble.
+/// The state of a call that runs an ensemble: starting, started, or cancelled before the run started.
 enum RunningToolCall {
     Starting,
     Started(RunId),
     Cancelled,
 }
 
-/// Reason why a call has no result: an error of the tool, or of the protocol.
+/// The reason why a call has no result: an error of the tool, or of the protocol.
 enum McpCallError {
-    /// The caller can mend it.
+    /// An error that the caller can fix.
     ToolError(String),
-    /// The protocol's error.
+    /// An error of the protocol.
     Error(ErrorData),
 }
 
+/// The response of a tool, or the reason why the call has no result.
 type McpToolReply = Result<CallToolResponse, McpCallError>;
 
 impl From<String> for McpCallError {
@@ -131,7 +132,8 @@ impl McpSession {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls a built-in tool or starts the ensemble with the name in the request.
+    /// Calls the built-in tool with the name in the request, or starts the ensemble with this tool name. Continues a repeated call with
+    /// answers.
     async fn call_named_tool(
         &self,
         request: CallToolRequestParams,
@@ -213,7 +215,7 @@ impl McpSession {
         }
     }
 
-    /// Runs slow work on a blocking thread, away from the thread that drives runs.
+    /// Runs a tool for authors on a blocking thread, because the tool can be slow and must not delay runs. Returns its response.
     async fn run_authoring_tool(
         &self,
         work: impl FnOnce(&Project, GraphDrawFn) -> Result<AuthoringOutput, String> + Send + 'static,

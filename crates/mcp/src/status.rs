@@ -1,6 +1,6 @@
-//! What a client is told of a run: one document, the same for a call, a wait and a look.
+//! The status document of a run, which is the same for every tool.
 //!
-//! Invariant: it matches the schema that the tools tell.
+//! Invariant: the document matches the schema in the tool definitions.
 
 use ensemble_core::conversation::{CompletionReason, Event};
 use ensemble_core::operator::OperatorRequest;
@@ -54,16 +54,17 @@ pub(crate) fn status_document_schema(result: Value) -> Map<String, Value> {
     schema
 }
 
-/// State of a run as JSON, and whether it is the end of a failed run.
+/// The state of a run as JSON. `is_error` is true if the run has ended with a failure.
 pub(crate) struct StatusDocument {
     pub(crate) document: Value,
     pub(crate) is_error: bool,
 }
 
-/// Loads the state of the run.
+/// Loads the status document of the run.
 ///
 /// # Errors
-/// There is no such run, or it cannot be read.
+///
+/// The run does not exist or cannot be read.
 pub(crate) async fn load_run_status(service: &RunService, id: &RunId) -> Result<StatusDocument, RunError> {
     // Before the log is read: what is asked now is open in any case.
     let open = service.live_open_requests(id);

@@ -1,6 +1,6 @@
-//! Why a run cannot be had, by kind. The words for a command line are the front end's.
+//! The errors of the run layer, by kind. The front end words them for a command line.
 //!
-//! Invariant: it names no option of a command line.
+//! Invariant: an error names no option of a command line.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub enum RunError {
     /// An answer to a question or a permission request was not used.
     #[error(transparent)]
     Answer(#[from] AnswerRefusal),
-    /// An answer is given for an agent that asks nobody.
+    /// An answer is given for an agent that asks no questions.
     #[error("an answer is given for `{agent}`, which is not an input agent")]
     AnswerForNobody {
         /// The agent.
@@ -44,14 +44,14 @@ pub enum RunError {
         /// The input agents of the ensemble.
         inputs: Vec<String>,
     },
-    /// A text or a model stands in for an agent that is not there.
+    /// A stub or a model is given for an agent that does not exist.
     #[error("there is no agent `{agent}`")]
     NoSuchAgent {
         /// The agent.
         agent: String,
         /// An agent that is spelled alike.
         similar: Option<String>,
-        /// The agents, those of inner ensembles included.
+        /// The agents, including those of nested ensembles.
         agents: Vec<String>,
     },
     /// A model answers for an agent that is neither an input agent nor a script agent.
@@ -62,7 +62,7 @@ pub enum RunError {
         /// The input agents and script agents.
         possible: Vec<String>,
     },
-    /// In the run from which this one goes on, a generator of the program answered for an agent, and none is given.
+    /// The previous run had a generator for an agent, and the options contain no generator for it.
     #[error("a generator answered for `{0}`, and this program has none for it")]
     NoGenerator(String),
     /// A tool is allowed or denied that is not there.
@@ -70,7 +70,7 @@ pub enum RunError {
     NoTool {
         /// The tool.
         tool: String,
-        /// Is it denied?
+        /// True for a denied tool, false for an allowed tool.
         is_denied: bool,
         /// A tool that is spelled alike.
         similar: Option<String>,
@@ -85,17 +85,17 @@ pub enum RunError {
     Model {
         /// The override.
         given: String,
-        /// What is wrong with it.
+        /// The reason why the override is invalid.
         reason: String,
     },
     /// The cache of replies cannot be used.
     #[error("cannot use the cache {}: {source}", folder.display())]
     Cache {
-        /// Its folder.
+        /// The folder of the cache.
         folder: PathBuf,
-        /// Must the cache hold all replies?
+        /// True if the cache must contain all replies.
         only: bool,
-        /// Why it cannot be used.
+        /// The reason why the cache cannot be used.
         source: std::io::Error,
     },
     /// An ensemble contains itself.
@@ -129,7 +129,7 @@ pub enum RunError {
         run: RunId,
         /// The turn.
         turn: u32,
-        /// How many turns it has finished.
+        /// The number of finished turns.
         finished: usize,
     },
     /// The agent did not run in that turn.
@@ -161,12 +161,12 @@ pub enum RunError {
     /// Two runs cannot be merged.
     #[error(transparent)]
     Merge(#[from] RunMergeError),
-    /// An agent that has run is missing from the text by which the run is to go on.
+    /// The ensemble with which the run continues does not contain an agent that was executed.
     #[error("the ensemble has no agent `{agent}`, which ran before the end of turn {turn}")]
     AgentIsGone {
         /// The agent.
         agent: String,
-        /// The last turn that is kept.
+        /// The last turn whose results are kept.
         turn: u32,
     },
     /// No agent has that name.
@@ -175,13 +175,13 @@ pub enum RunError {
     /// A saved result does not hold the text of its ensemble.
     #[error("a saved result does not contain its ensemble")]
     NoEnsemble,
-    /// A folder holds no run.
+    /// A folder contains no run.
     #[error("{0} contains no journal.jsonl")]
     NotARun(String),
     /// The run is not waiting for that.
     #[error("{0}")]
     NotAsked(String),
-    /// The run is over and takes nothing more.
+    /// The run is closed and accepts no further input.
     #[error("the run is closed")]
     Closed,
     /// A durable execution engine did not hold the run.

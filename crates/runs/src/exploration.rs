@@ -1,6 +1,6 @@
 //! Exploration of an ensemble and of all ensembles that it names.
 //!
-//! Invariant: an ensemble is explored after those that its agents are.
+//! Invariant: an ensemble is explored after its nested ensembles.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
-//! What a model was asked at the beginning of an execution.
+//! The first model request of an execution.
 
 use ensemble_core::thread::{Attachment, MessageRole, SYSTEM_PROMPT_KEY, ThreadIteration};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The messages of the first request of an execution.
+/// The messages of the first model request of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FirstModelRequest {
     /// The system prompt, as it was rendered.
@@ -17,7 +17,7 @@ pub struct FirstModelRequest {
 }
 
 impl FirstModelRequest {
-    /// Returns the question of this iteration. Returns `None` if the iteration sends only the results of tools.
+    /// Returns the prompts and files of this iteration. Returns `None` if the iteration sends only the results of tools.
     pub fn from_iteration(first: &ThreadIteration) -> Option<Self> {
         let prompt = first
             .messages

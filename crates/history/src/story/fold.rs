@@ -1,4 +1,4 @@
-//! Adds records to a story.
+//! The building of a story from records, one record at a time.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use ensemble_core::conversation::{
 use ensemble_core::thread::{StopReason, ThreadIteration, ToolCall};
 
 impl RunStory {
-    /// Folds the records of a run.
+    /// Creates the story from all records of a run.
     pub fn from_records<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut story = Self::default();
         records.into_iter().for_each(|record| story.apply_record(record));
@@ -122,7 +122,7 @@ impl RunStory {
         self.update_execution_totals(&record.event);
     }
 
-    /// Copies the totals of the execution that the event concerns.
+    /// Sets the totals of the open execution of the event's agent to the totals in the history.
     fn update_execution_totals(&mut self, event: &Event) {
         let Some(agent) = event.agent_name() else { return };
         if let (Some(totals), Some(execution)) = (
@@ -133,7 +133,7 @@ impl RunStory {
         }
     }
 
-    /// Resumes executions whose results a resume discards: they start again.
+    /// Removes the results and parts of these agents' open executions, because a resume repeats the executions.
     fn reset_repeated_executions(&mut self, agents: &[Arc<str>]) {
         for agent in agents {
             if let Some(execution) = self.open_execution_mut(agent) {
@@ -143,8 +143,7 @@ impl RunStory {
         }
     }
 
-    /// Before a resume or a message, no process executed the run. The records that a fork has taken over are older than its
-    /// start, and their time is that of the other run.
+    /// Adds the time since the previous record, unless no process executed the run in between: before a resume or a message.
     fn add_active_time(&mut self, record: &Record) {
         let is_pause = matches!(record.event, Event::RunResumed(_) | Event::MessageAdded(_));
         if let (Some(latest), false) = (self.history.latest_record_at(), is_pause) {
@@ -152,6 +151,7 @@ impl RunStory {
         }
     }
 
+    /// Ends the attempt as failed, and adds its iterations and warnings.
     fn apply_failed_attempt(&mut self, failed: &AttemptFailed, at: DateTime<Utc>) {
         self.add_warnings(&failed.agent, &failed.warnings);
         if let Some(execution) = self.open_execution_mut(&failed.agent) {
@@ -168,6 +168,7 @@ impl RunStory {
         }
     }
 
+    /// Adds the ended part without its messages, and its warnings.
     fn apply_ended_part(&mut self, part: &PartAttemptEnded) {
         self.add_warnings(&format!("{}[{}]", part.agent, part.key), &part.warnings);
         if let Some(execution) = self.open_execution_mut(&part.agent) {
@@ -178,6 +179,7 @@ impl RunStory {
         }
     }
 
+    /// Ends the last attempt, and sets the result, the stop reason and the remaining iterations of the execution.
     fn apply_finished_execution(&mut self, finished: &ExecutionFinished, at: DateTime<Utc>) {
         self.add_warnings(&finished.agent, &finished.warnings);
         if let Some(execution) = self.open_execution_mut(&finished.agent) {
@@ -198,12 +200,13 @@ impl RunStory {
         }
     }
 
+    /// Adds warnings to the story, each with the name of the agent.
     fn add_warnings(&mut self, agent: &str, warnings: &[String]) {
         self.warnings
             .extend(warnings.iter().map(|warning| format!("{agent}: {warning}")));
     }
 
-    /// Returns the turn that has not finished.
+    /// Returns the last turn if the turn has not finished.
     fn open_turn_mut(&mut self) -> Option<&mut StoryTurn> {
         let turns = self.events.iter_mut().rev().filter_map(|event| match event {
             StoryEvent::Turn(turn) => Some(&mut **turn),
@@ -212,11 +215,12 @@ impl RunStory {
         turns.take(1).find(|turn| turn.finished_at.is_none())
     }
 
+    /// Returns the execution of the agent in the open turn.
     fn open_execution_mut(&mut self, agent: &str) -> Option<&mut StoryExecution> {
         self.open_turn_mut()?.execution_mut(agent)
     }
 
-    /// Ends all open attempts with this result.
+    /// Ends the running attempt of every execution in the open turn.
     fn end_open_attempts(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
         for execution in self.open_turn_mut().into_iter().flat_map(|turn| &mut turn.executions) {
             execution.end_latest_attempt(end.clone(), at);
@@ -225,6 +229,7 @@ impl RunStory {
 }
 
 impl StoryExecution {
+    /// Creates an execution without attempts.
     fn from_start(start: &AgentStart) -> Self {
         Self {
             agent: start.agent.clone(),
@@ -246,6 +251,7 @@ impl StoryExecution {
         }
     }
 
+    /// Adds the tool calls, texts, stop reason and omitted messages of an iteration. The first iteration sets the first request.
     fn add_iteration(&mut self, iteration: &ThreadIteration) {
         self.stop_reason = iteration.stop_reason().or(self.stop_reason);
         if let Some(text) = iteration.text_beside_tool_calls() {
@@ -260,6 +266,7 @@ impl StoryExecution {
         }
     }
 
+    /// Replaces the unfinished tool call with the same id by the ended call.
     fn replace_ended_call(&mut self, ended: &ToolCall) {
         let mut calls = self.tool_calls.iter_mut().rev();
         if let Some(call) = calls.find(|call| call.end.is_none() && call.id == ended.id) {
@@ -267,6 +274,7 @@ impl StoryExecution {
         }
     }
 
+    /// Ends the last attempt if it is in progress, and adjusts the stop reason.
     fn end_latest_attempt(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
         let last = self.attempts.last_mut();
         if let Some(attempt) = last.filter(|attempt| attempt.end == StoryAttemptEnd::InProgress) {
@@ -282,6 +290,7 @@ impl StoryExecution {
     }
 }
 
+/// Creates a turn with its executions, which have no attempts yet.
 fn new_turn(event: &TurnStarted, at: DateTime<Utc>) -> StoryTurn {
     StoryTurn {
         turn: event.turn,

@@ -1,4 +1,4 @@
-//! Calls that begin a run or wait for one, and ask people meanwhile.
+//! Calls that start a run or wait for a run, and ask the user meanwhile.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::request_form::{ClientRequestForm, QuestionMethod, client_answer_autho
 use crate::status::load_run_status;
 use crate::tools::ToolArguments;
 
-/// Maximum time for a resumed run to repeat a request that was shown before.
+/// The maximum time for a resumed run to repeat a request that was shown before.
 const MAX_WAIT_FOR_REPEATED_REQUEST: Duration = Duration::from_secs(20);
 
 impl McpSession {
@@ -102,13 +102,15 @@ impl McpSession {
         reply
     }
 
-    /// Returns a sentence about the effect of a failure of the agent on the run.
+    /// Describes the effect of a failure of the agent on the run. Returns `None` if the failure has no special effect or the run cannot be
+    /// loaded.
     async fn describe_failure_effect(&self, id: &RunId, agent: &str) -> Option<&'static str> {
         let recorded = self.run_service().load_recorded_run(id).await.ok()?;
         recorded.prepared.plan.ensemble().failure_effect(agent).sentence()
     }
 
-    /// Waits until the run ends, at most for `wait`. Asks the client the questions of the run, or returns if the client cannot ask.
+    /// Waits until the run ends, at most for `wait`, and sends progress. Asks the client the questions of the run, or returns with the
+    /// questions if the client cannot ask. `from` is the first record for the progress.
     pub(super) async fn await_and_ask(
         &self,
         id: &RunId,
@@ -178,7 +180,8 @@ impl McpSession {
             .any(|open| open.pending_request().digest.as_str() == wanted.request_digest())
     }
 
-    /// Asks the user of the client. Returns whether the run continues. Withdraws the question if another client answers it.
+    /// Asks the user of the client, and sends the answer to the run. Returns whether the run continues. Withdraws the question if another
+    /// client answers it.
     pub(super) async fn ask_client(
         &self,
         id: &RunId,
@@ -285,6 +288,7 @@ impl McpSession {
     /// Checks that a call of this tool can have shown the questions of the run.
     ///
     /// # Errors
+    ///
     /// The tool neither starts runs of the ensemble nor waits for this run.
     async fn check_repeated_tool(
         &self,
@@ -323,9 +327,8 @@ impl McpSession {
         Ok(document_response(status.document, true))
     }
 
-    /// Waits until the run, which may have been resumed, asks the request with this digest again.
-    ///
-    /// `is_interrupted` means that the run may not ask it any more.
+    /// Waits for a limited time until the run, which can have been resumed, asks the request with this digest. `is_interrupted` is true if
+    /// the run was interrupted and might not expect the request any more. Returns `None` if the run does not ask.
     async fn wait_for_repeated_request(
         &self,
         id: &RunId,

@@ -1,4 +1,4 @@
-//! Runs as a client names them, and their states.
+//! The lookup of runs that a client names, and the replies with their states.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{McpCallError, McpSession, McpToolReply, document_response};
 use crate::status::{load_run_status, run_summary_json};
 use crate::tools::ToolArguments;
 
-/// Maximum number of runs that are searched for the latest run of an ensemble.
+/// The maximum number of runs that are searched for the latest run of an ensemble.
 const MAX_SEARCHED_RUNS: usize = 1000;
 
 impl McpSession {
@@ -35,7 +35,7 @@ impl McpSession {
         self.project().contains_file(Path::new(&summary.ensemble_file))
     }
 
-    /// Resolves the latest run of an ensemble. Fails if there is none.
+    /// Resolves the latest run of the ensemble in this file. Fails if there is no such run.
     pub(super) async fn resolve_latest_run(&self, file: &Path) -> Result<RunId, McpCallError> {
         let file = self.project().folder.join(file).canonicalize().unwrap_or_default();
         let runs = self.list_served_summaries(MAX_SEARCHED_RUNS).await?;
@@ -64,7 +64,7 @@ impl McpSession {
         }
     }
 
-    /// Takes the argument `wait_seconds`, limited to the maximum of the server.
+    /// Removes the argument `wait_seconds`, and limits the time to the maximum of the server.
     pub(super) fn take_wait_argument(&self, arguments: &mut ToolArguments) -> Result<Duration, String> {
         let max_wait = self.services.wait;
         let requested_seconds = arguments.take_number_argument("wait_seconds")?;
@@ -80,7 +80,8 @@ impl McpSession {
         Ok(document_response(json!({"runs": runs}), false))
     }
 
-    /// Resumes an interrupted run. Resumes a waiting run only if `can_ask`. Returns the number of the first new record.
+    /// Resumes an interrupted run, or with `can_ask` a waiting run. Returns the number of the first new record, from which callers follow
+    /// the run.
     pub(super) async fn resume_if_stopped(&self, id: &RunId, can_ask: bool) -> Result<u64, McpCallError> {
         let summary = self.run_service().load_summary(id).await?;
         let waits = can_ask && summary.process.is_none() && summary.state == RunState::Waiting;

@@ -1,4 +1,4 @@
-//! The served folder, looked at from time to time.
+//! The served folder, which is polled for changes.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use ensemble_project::Project;
 
 use crate::catalog::{FolderFingerprint, read_folder_fingerprint};
 
-/// How often the folder is looked at for ensembles that came, went or changed.
+/// The interval of the checks whether an ensemble was added, removed or changed.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Folder with its last known fingerprint.
+/// A watched folder of ensembles, with its last known fingerprint.
 pub(super) struct WatchedFolder {
     pub(super) project: Project,
     pub(super) known: FolderFingerprint,

@@ -1,6 +1,6 @@
-//! Messages of a client, one on a line, for the SDK.
+//! A transport of messages for the SDK, one message per line.
 //!
-//! The SDK's own transport passes over lines that it cannot read, and the client would wait for an answer for ever.
+//! The SDK's own transport ignores lines that it cannot read, so that the client would wait for an answer forever.
 
 use std::io;
 use std::sync::Arc;
@@ -18,10 +18,12 @@ use tokio::task::JoinHandle;
 /// The maximum size of a message of the client, in bytes: 64 MiB.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
+/// The buffered input stream of the client.
 type ClientInput = BufReader<Box<dyn AsyncRead + Send + Unpin>>;
+/// The shared output stream to the client. `None` means closed.
 type ClientOutput = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
 
-/// The two streams of a client.
+/// A transport of the protocol over the two streams of a client.
 pub(super) struct StdioTransport {
     input: ClientInput,
     lines: LimitedLineBuffer,
@@ -31,16 +33,17 @@ pub(super) struct StdioTransport {
     refusal: Option<JoinHandle<()>>,
 }
 
-/// Parsed line of a client: a message, an ignored line, or an error reply.
+/// A parsed line of a client: a message, an ignored line, or an error reply.
 enum ParsedClientLine {
     Message(Box<RxJsonRpcMessage<RoleServer>>),
-    /// An empty line, or one to which no answer is expected.
+    /// An empty line, or a line that expects no answer.
     Ignored,
-    /// The answer is this error.
+    /// A line that is answered with this error.
     Refused(Value),
 }
 
 impl StdioTransport {
+    /// Creates a transport over these streams.
     pub(super) fn new(input: Box<dyn AsyncRead + Send + Unpin>, output: Box<dyn AsyncWrite + Send + Unpin>) -> Self {
         Self {
             input: BufReader::new(input),

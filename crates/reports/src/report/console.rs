@@ -1,8 +1,7 @@
 //! Standard output and standard error of a run, a spinner, and replies that are shown while they arrive.
 //!
-//! The lines of two replies that arrive at the same time would be mixed up, so only one reply is streamed at a time:
-//! the one that began first. Everything else is queued until that execution has ended. Meanwhile, a row below the reply
-//! tells what is going on besides it.
+//! Only one reply is streamed at a time, the reply that started first, because the lines of two streamed replies would be mixed. All other
+//! output is queued until that execution has ended. Meanwhile, a row below the reply shows the other running agents.
 
 mod activity;
 mod spinner;
@@ -22,11 +21,12 @@ use spinner::ActivitySpinner;
 use streaming::StreamedReply;
 pub(super) use streaming::{is_call_long, render_call_line, render_result_line};
 
-/// Writer of a run to standard output and standard error. Clones share the streams.
+/// A writer of a run's output to standard output and standard error. Queues output while a reply is streamed or a question is open. Clones
+/// share the streams.
 #[derive(Clone)]
 pub struct ConsoleWriter(Arc<Mutex<ConsoleState>>);
 
-/// Output options while a run is in progress.
+/// The options for the output while a run is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConsoleOptions {
     /// A spinner turns on standard error.
@@ -37,13 +37,13 @@ pub struct ConsoleOptions {
     pub has_one_reader: bool,
     /// Tool calls are shown complete.
     pub whole: bool,
-    /// How long lines of standard output may be.
+    /// The maximum length of lines of standard output.
     pub out_width: LineWidth,
-    /// How long lines of standard error may be.
+    /// The maximum length of lines of standard error.
     pub err_width: LineWidth,
 }
 
-/// Streams, spinner, streamed reply and queued output.
+/// The state of a console writer: streams, spinner, streamed reply and queued output.
 struct ConsoleState {
     out: SanitizedWriter,
     err: SanitizedWriter,
@@ -62,13 +62,13 @@ struct ConsoleState {
     pending: Vec<(ConsoleStream, String)>,
     /// Warnings that were printed when they arose, before the end of their execution.
     announced: HashSet<String>,
-    /// A person is being asked: nothing is written until the answer.
+    /// True while a question is open. Nothing is written until the answer.
     question_open: bool,
     /// Parts of replies that arrived while a question was open.
     deferred: Vec<(ExecutionAttemptRef, DeferredUpdate)>,
 }
 
-/// Live update that arrived while a question was open.
+/// A live update that arrived while a question was open.
 enum DeferredUpdate {
     Text(String),
     Reasoning(String),
@@ -77,13 +77,14 @@ enum DeferredUpdate {
     Restarted,
 }
 
+/// The stream for a text: standard output or standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConsoleStream {
     Out,
     Err,
 }
 
-/// The part of an execution that was shown before its end.
+/// The parts of an execution that were shown before its end: title, reply text and reasoning, and whether other parts were missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamedParts {
     /// The name of the agent.
@@ -92,7 +93,7 @@ pub struct StreamedParts {
     pub text: bool,
     /// The reasoning of a model.
     pub reasoning: bool,
-    /// The tool calls and the texts beside them were not all shown.
+    /// True if a tool call, or a text next to a tool call, was not shown.
     pub missed: bool,
 }
 
@@ -145,17 +146,17 @@ impl ConsoleWriter {
         state.show_activity();
     }
 
-    /// Prints or queues `text` for standard output.
+    /// Prints the text to standard output, or queues the text while output is blocked.
     pub fn print_or_queue_stdout(&self, text: &str) {
         self.lock_state().write_or_queue(ConsoleStream::Out, text);
     }
 
-    /// Prints or queues `text` for standard error.
+    /// Prints the text to standard error, or queues the text while output is blocked.
     pub fn print_or_queue_stderr(&self, text: &str) {
         self.lock_state().write_or_queue(ConsoleStream::Err, text);
     }
 
-    /// Sets the heading that is printed to standard output before the next output.
+    /// Sets or removes the heading that is printed to standard output before the next output.
     pub fn set_pending_heading(&self, heading: Option<String>) {
         self.lock_state().heading = heading;
     }
@@ -168,7 +169,7 @@ impl ConsoleWriter {
         }
     }
 
-    /// Shows the running agents, each with its name and a text. `afresh` restarts the time.
+    /// Shows the running agents of the turn, each with its name and a text. `afresh` restarts the shown time.
     pub(super) fn show_running_agents(&self, turn: u32, running: Vec<(Arc<str>, String)>, afresh: bool) {
         let mut state = self.lock_state();
         if afresh {
@@ -224,7 +225,7 @@ impl ConsoleWriter {
         self.lock_state().print_queued_if_unblocked();
     }
 
-    /// Returns whether the warning was already printed.
+    /// Returns whether the warning was printed already.
     pub(super) fn has_printed_warning(&self, warning: &str) -> bool {
         self.lock_state().announced.contains(warning)
     }
@@ -282,7 +283,7 @@ impl ConsoleState {
         self.reply.as_ref().is_some_and(|reply| reply.title_printed)
     }
 
-    /// Returns whether output must be queued, because of a streamed reply or an open question.
+    /// Returns whether output must be queued, because a reply is streamed or a question is open.
     fn is_output_blocked(&self) -> bool {
         self.is_streaming() || self.question_open
     }
@@ -305,7 +306,7 @@ impl ConsoleState {
         }
     }
 
-    /// Prints queued output unless output is blocked.
+    /// Prints the queued output, unless output is blocked.
     fn print_queued_if_unblocked(&mut self) {
         if self.is_output_blocked() {
             return;
@@ -316,7 +317,7 @@ impl ConsoleState {
         }
     }
 
-    /// Queues the rest of a streamed reply of an agent that ends while a question is open. Discards updates of an unshown reply.
+    /// Applies the updates that arrived for this agent while a question was open. Discards updates of a reply that is not shown.
     fn apply_deferred_updates(&mut self, agent: &str) {
         let is_streaming =
             self.is_streaming() && self.reply.as_ref().is_some_and(|reply| *reply.source.agent == *agent);
@@ -329,7 +330,7 @@ impl ConsoleState {
         }
     }
 
-    /// Writes the text, or queues it if output is blocked. Ignores closed streams.
+    /// Writes the text, or queues the text if output is blocked. Ignores closed streams.
     fn write_or_queue(&mut self, target: ConsoleStream, text: &str) {
         if self.is_output_blocked() {
             self.pending.push((target, text.to_owned()));
@@ -346,7 +347,7 @@ impl ConsoleState {
         });
     }
 
-    /// Writes to standard output, also while a reply is streamed. Queues while a question is open.
+    /// Writes the text to standard output, also while a reply is streamed. Queues the text while a question is open.
     fn write_or_queue_for_question(&mut self, text: &str) {
         if self.question_open {
             self.pending.push((ConsoleStream::Out, text.to_owned()));
@@ -372,7 +373,7 @@ impl From<LiveUpdate<'_>> for DeferredUpdate {
 }
 
 impl DeferredUpdate {
-    /// Returns the live update.
+    /// Converts the deferred update back to a live update.
     fn as_update(&self) -> LiveUpdate<'_> {
         match self {
             Self::Text(text) => LiveUpdate::Text(text),

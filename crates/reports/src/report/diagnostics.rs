@@ -1,7 +1,7 @@
 //! Diagnostics for users and for programs.
 //!
-//! Both forms count lines and columns from 1, columns in characters. The machine form gives half-open
-//! ranges: `end_line` and `end_column` name the place just after the last character.
+//! Both formats count lines and columns from 1, and columns in characters. The JSON format has half-open ranges: `end_line` and
+//! `end_column` are the position after the last character.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,11 +16,11 @@ use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity, Re
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::{FixApplicability, TextFix};
 
-/// Maximum size of an excerpt with several positions. Positions that are further apart get separate excerpts.
+/// The maximum size of an excerpt with several positions. Positions that are further apart get separate excerpts.
 const MAX_EXCERPT_BYTES: usize = 8000;
-/// The longest part of a long line that is shown, in bytes.
+/// The maximum number of bytes of a long line that are shown.
 const MAX_EXCERPT_LINE_BYTES: usize = 400;
-/// Width of the rendered text.
+/// The width of the rendered text, in columns.
 const RENDERED_COLUMNS: usize = 100;
 
 /// Renders diagnostics in the form of rustc: message, position, underlined line and help.
@@ -40,10 +40,10 @@ pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
     text
 }
 
-/// Report in the form of rustc, file by file.
+/// A report in the form of rustc, file by file.
 #[derive(Debug)]
 pub struct HumanFindingsFormat {
-    /// Whether to use colours.
+    /// True if colours are used.
     pub color: bool,
 }
 
@@ -97,14 +97,14 @@ struct SourceExcerpt<'a> {
     marks: Vec<ExcerptMark<'a>>,
 }
 
-/// Marked range of an excerpt with an optional label.
+/// A marked range of an excerpt with an optional label.
 struct ExcerptMark<'a> {
     /// The marks, in bytes of the excerpt.
     range: Range<usize>,
     label: Option<&'a str>,
 }
 
-/// Span cut to its first line, because the first line identifies a long map.
+/// A span that is cut to its first line, because the first line identifies a long map.
 struct FirstLineSpan {
     line: usize,
     /// The bytes of the line in the source.
@@ -224,7 +224,7 @@ impl SourceExcerpt<'_> {
     }
 }
 
-/// JSON form of a diagnostic, version 1.
+/// The JSON form of a diagnostic, version 1.
 #[derive(serde::Serialize)]
 struct DiagnosticJson<'a> {
     severity: FindingSeverity,
@@ -240,7 +240,7 @@ struct DiagnosticJson<'a> {
     fix: Option<DiagnosticFixJson<'a>>,
 }
 
-/// JSON form of a range in a file.
+/// The JSON form of a range in a file.
 #[derive(serde::Serialize)]
 struct TextRegionJson<'a> {
     file: &'a str,
@@ -250,7 +250,7 @@ struct TextRegionJson<'a> {
     end_column: usize,
 }
 
-/// JSON form of a related position.
+/// The JSON form of a related position.
 #[derive(serde::Serialize)]
 struct RelatedRegionJson<'a> {
     message: &'a str,
@@ -258,7 +258,7 @@ struct RelatedRegionJson<'a> {
     region: TextRegionJson<'a>,
 }
 
-/// JSON form of a fix.
+/// The JSON form of a fix.
 #[derive(serde::Serialize)]
 struct DiagnosticFixJson<'a> {
     title: &'a str,
@@ -266,7 +266,7 @@ struct DiagnosticFixJson<'a> {
     edits: Vec<TextEditJson<'a>>,
 }
 
-/// JSON form of an edit.
+/// The JSON form of an edit.
 #[derive(serde::Serialize)]
 struct TextEditJson<'a> {
     #[serde(flatten)]
@@ -316,7 +316,7 @@ pub fn render_json_diagnostics(diagnostics: &[Diagnostic]) -> String {
     render_findings_report(&JsonFindingsFormat, diagnostics)
 }
 
-/// JSON report, file by file.
+/// A report as one JSON document, file by file.
 #[derive(Debug)]
 pub struct JsonFindingsFormat;
 

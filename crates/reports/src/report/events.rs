@@ -1,4 +1,4 @@
-//! A run as the lines of its journal, printed as they are committed; and, between them, what is not in the journal yet.
+//! The events of a run as lines of JSON: the lines of its journal, and live events between them.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,13 @@ use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::records::append_record_line;
 use ensemble_core::thread::{ExecutionAttemptRef, LiveOutputReceiver, LiveUpdate};
 
-/// Printer of every event as one line of JSON. Clones print to the same stream.
+/// A printer of every event as one line of JSON. Clones print to the same stream.
 ///
-/// As live output, it prints a line with the key `live` for each piece, also of nested runs.
+/// As live output, the printer prints a line with the key `live` for each piece, also of nested runs.
 #[derive(Clone)]
 pub struct JsonEventPrinter(Arc<Mutex<EventLineBuffer>>);
 
-/// Stream and reused line buffer of an event printer.
+/// The stream of an event printer, with a reused buffer for one line.
 struct EventLineBuffer {
     out: SanitizedWriter,
     line: Vec<u8>,
@@ -29,7 +29,7 @@ impl JsonEventPrinter {
         Self(Arc::new(Mutex::new(EventLineBuffer { out, line: Vec::new() })))
     }
 
-    /// Prints the line that `write` puts into the buffer. Ignores a closed stream.
+    /// Clears the buffer, lets `write` fill the buffer, and prints the line. Ignores a closed stream.
     fn print_built_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let EventLineBuffer { out, line } = &mut *lines;

@@ -1,4 +1,4 @@
-//! The result of `check`, for users and as JSON.
+//! The result of `ensemble check`, as text for users and as JSON.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,11 +15,11 @@ use ensemble_language::plan::Plan;
 
 /// The version of the JSON document.
 const EXPLORATION_JSON_VERSION: u32 = 2;
-/// Maximum number of turns of a path that is shown completely.
+/// The maximum number of turns of a path that is shown completely.
 const MAX_SHOWN_TURNS: usize = 14;
 /// The number of turns of a longer path that are shown at its beginning and at its end.
 const TURNS_AT_PATH_ENDS: usize = 6;
-/// The ends of a group with more ends are counted: independent loops multiply the ends.
+/// The maximum number of listed ends of a group. Larger groups are counted, because independent loops multiply the ends.
 const MAX_LISTED_ENDS: usize = 4;
 
 /// Renders the result of an exploration for users.
@@ -285,12 +285,12 @@ fn list_exploration_restrictions(found: &Exploration) -> Vec<&'static str> {
     found.requests.then_some(asks).into_iter().collect()
 }
 
-/// Ensemble with the result of its exploration.
+/// An ensemble with the result of its exploration.
 #[derive(Debug)]
 pub struct ExploredEnsemble {
     /// The name of the ensemble.
     pub name: String,
-    /// Its file.
+    /// The file of the ensemble.
     pub file: String,
     /// The result.
     pub found: Exploration,
@@ -372,7 +372,7 @@ fn exploration_json(ensemble: &str, found: &Exploration) -> Value {
     })
 }
 
-/// Returns the number if all conversations were explored, because it is a claim about all of them.
+/// Returns the number only if the exploration is complete, because the number is a claim about all conversations.
 fn claim_if_complete(is_complete: bool, number: u32) -> Option<u32> {
     is_complete.then_some(number)
 }

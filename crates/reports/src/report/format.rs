@@ -1,4 +1,4 @@
-//! Styles and the wording of numbers, for all reports for users.
+//! Styles and number formats, for all reports for users.
 
 use anstyle::{AnsiColor, Style};
 
@@ -6,14 +6,20 @@ use super::sanitized_writer::TrustedStyle;
 use ensemble_core::conversation::{AgentWorkCounts, AttemptFailed};
 use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage};
 
+/// The style of names.
 pub(super) const NAME: TrustedStyle = TrustedStyle::new(Style::new().bold());
+/// The style of less important text.
 pub(super) const DIM: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
+/// The style of success.
 pub(super) const GOOD: TrustedStyle = TrustedStyle::new(AnsiColor::Green.on_default().bold());
+/// The style of failure.
 pub(super) const BAD: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
+/// The style of warnings.
 pub(super) const CAUTION: TrustedStyle = TrustedStyle::new(AnsiColor::Yellow.on_default().bold());
+/// The style of turn headings.
 pub(super) const TURN: TrustedStyle = TrustedStyle::new(AnsiColor::Cyan.on_default().bold());
 
-/// Text with the information whether it was shortened.
+/// A rendered text. `has_cut` is true if a part of the text was left out.
 #[derive(Debug, Default)]
 pub(super) struct ShortenedText {
     pub(super) text: String,
@@ -97,7 +103,7 @@ pub(super) fn render_token_sum(usage: &ModelUsage) -> Option<String> {
     (sum > 0).then(|| format_count(sum, "token"))
 }
 
-/// Returns the name of the failure kind in the journal.
+/// Returns the word for the failure kind, as in the journal.
 pub(super) fn failure_kind_word(kind: ensemble_language::data::FailureKind) -> String {
     serde_json::to_value(kind)
         .ok()

@@ -9,7 +9,7 @@ use super::file_names::relative_path;
 use super::form::{FileFindings, FindingsReportFormat};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
-/// Report with one GitHub command for each finding: `::error file=…,line=…,…,title=E021::message`.
+/// A report with one GitHub command for each finding: `::error file=…,line=…,…,title=E021::message`.
 #[derive(Debug)]
 pub struct GithubFindingsFormat<'f> {
     /// The folder to which file names are relative.

@@ -1,4 +1,4 @@
-//! A run for users: outputs go to standard output, everything else to standard error.
+//! The report of a run for users: outputs are printed to standard output, everything else to standard error.
 
 mod summary;
 mod tools;
@@ -26,7 +26,7 @@ use ensemble_language::data::ExecutionFailure;
 use ensemble_language::hidden_characters::escape_hidden;
 use ensemble_language::plan::Plan;
 
-/// Amount of output about a run.
+/// The amount of output about a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum OutputVerbosity {
     /// The outputs of the last turn, and failures.
@@ -38,7 +38,7 @@ pub enum OutputVerbosity {
     Verbose,
 }
 
-/// Reporter that prints a run for users while it is in progress.
+/// A reporter that prints a run for users while it is in progress.
 pub struct HumanReporter {
     console: ConsoleWriter,
     out_width: LineWidth,
@@ -52,7 +52,7 @@ pub struct HumanReporter {
     /// The outputs of the last turn, if they are printed at the end.
     last_outputs: Vec<Arc<Value>>,
     started_at: Option<chrono::DateTime<chrono::Utc>>,
-    /// When the first turn since then started; before `started_at` if another run executed it.
+    /// The start of the first turn since then, which is before `started_at` if another run executed the turn.
     first_turn_at: Option<chrono::DateTime<chrono::Utc>>,
     /// The reasons why agents did not run in a turn.
     reasons: ShownReasons,
@@ -62,11 +62,11 @@ pub struct HumanReporter {
     failed_parts: HashMap<(Arc<str>, u32), Arc<str>>,
     /// The failed executions that were printed: the agent and the turn.
     shown_failures: HashSet<(Arc<str>, u32)>,
-    /// Whether any text was shortened.
+    /// True if a text was shortened.
     has_cut: bool,
 }
 
-/// The indent of every row of an output.
+/// The indent of every row of an output, in columns.
 const OUTPUT_INDENT: usize = 4;
 
 impl HumanReporter {
@@ -92,14 +92,14 @@ impl HumanReporter {
         }
     }
 
-    /// Sets the address of the engine that drives the run, for the suggested commands.
+    /// Sets the address of the engine that drives the run. Suggested commands include the address.
     #[must_use]
     pub fn with_engine_url(mut self, url: Option<&str>) -> Self {
         self.engine_url = url.map(str::to_owned);
         self
     }
 
-    /// Configures the reporter for a chat: no headings, no repeated message, no text about a normal end.
+    /// Configures the reporter for a chat, which omits headings, repeated messages and texts about a normal end.
     #[must_use]
     pub fn for_chat(mut self) -> Self {
         self.in_chat = true;
@@ -147,7 +147,7 @@ impl HumanReporter {
         }
     }
 
-    /// Shows the running agents in the spinner. `afresh` restarts the time.
+    /// Shows the running agents of the turn in the spinner. `afresh` restarts the shown time.
     fn show_running_agents(&self, turn: u32, afresh: bool) {
         if !self.console.has_spinner() {
             return;
@@ -233,7 +233,7 @@ impl HumanReporter {
         self.console.print_queued_output();
     }
 
-    /// Keeps the output for the end of the run, or prints the failure.
+    /// Keeps the output of a finished execution for the end of the run. Prints a failure immediately.
     fn collect_quiet_output(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
         match &finished.end {
             ExecutionEnd::Succeeded(output) => self.last_outputs.push(Arc::clone(output)),

@@ -8,9 +8,9 @@ use super::form::{FileFindings, FindingsReportFormat, FindingsReportTotals};
 use super::xml::escape_xml;
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
-/// JUnit report with one suite. A file fails if one of its findings fails the command.
+/// A JUnit report with one suite. A file fails if one of its findings fails the command.
 pub struct JunitFindingsFormat<'f> {
-    /// Whether a finding makes its file fail.
+    /// True if a finding makes its file fail.
     pub fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
     /// The folder to which file names are relative.
     pub folder: &'f Path,

@@ -1,9 +1,9 @@
-//! Reports for a caller that accepts no success with exhausted agents: `--fail-on-limit`.
+//! The reporter for `--fail-on-limit`, which turns a success with exhausted agents into a failure.
 
 use super::Reporter;
 use ensemble_core::conversation::{ConversationState, Event, Record};
 
-/// Reporter that turns a success with exhausted agents into a failure, for another reporter.
+/// A reporter that turns a success with exhausted agents into a failure, for another reporter.
 pub struct FailOnLimitReporter(Box<dyn Reporter + Send>);
 
 impl FailOnLimitReporter {

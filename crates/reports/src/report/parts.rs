@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::format::{BAD, CAUTION, DIM, ShortenedText, failure_kind_word, format_count, format_duration};
 use super::values::{self, render_value};
 
-/// Maximum number of parts that are listed individually by default, and of listed failures.
+/// The maximum number of parts that are listed individually by default, and of listed failures.
 const MAX_LISTED_PARTS: usize = 8;
 
-/// Parts of one execution, in the order of the list.
+/// A summary of the parts of one execution, in the order of the list.
 #[derive(Debug)]
 pub(super) struct PartsSummary<'p> {
     last_by_part: BTreeMap<u32, &'p PartAttemptEnded>,
@@ -55,7 +55,7 @@ impl<'p> PartsSummary<'p> {
             .filter(|part| part.failure().is_some())
     }
 
-    /// Renders the counts: `12 parts: 10 succeeded, 2 failed`. If `is_over`, open parts count as stopped.
+    /// Renders the counts: `12 parts: 10 succeeded, 2 failed`. With `is_over`, open parts count as stopped.
     pub(super) fn render_part_counts(&self, is_over: bool) -> String {
         let failed = self.failed_parts().count();
         let succeeded = self.last_by_part.len() - failed;

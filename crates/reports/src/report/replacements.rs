@@ -1,4 +1,4 @@
-//! What stood in for models, agents and people in a run, in words that all reports share.
+//! The descriptions of stubs and simulations in a run, which all reports share.
 
 use ensemble_core::conversation::RunStarted;
 

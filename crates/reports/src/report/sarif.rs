@@ -1,6 +1,6 @@
 //! Findings as SARIF 2.1.0, for code scanning services.
 //!
-//! Every code is a rule of the driver, with or without findings: a service shows which rules were checked.
+//! Every code is a rule of the driver, even without findings, so that a service shows the checked rules.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::TextFix;
 
-/// Description of a finding code.
+/// A description of a finding code, as a rule of the log.
 #[derive(Debug, Clone, Copy)]
 pub struct SarifRule {
     /// The code.
@@ -24,7 +24,7 @@ pub struct SarifRule {
     pub explanation: &'static str,
 }
 
-/// SARIF log with one run.
+/// A report as a SARIF log with one run.
 #[derive(Debug)]
 pub struct SarifFindingsFormat<'f> {
     /// Every code that a finding can have.

@@ -1,4 +1,4 @@
-//! Lines of a terminal, broken between words, with a hanging indent.
+//! The wrapping of lines for a terminal: between words, with a hanging indent.
 //!
 //! Only output to a terminal is wrapped. Output to a pipe keeps its lines, so that programs can rely on them.
 //! Preformatted lines are never changed: lines that begin with a blank, code blocks and tables.
@@ -14,18 +14,18 @@ const MAX_COLUMNS: usize = 80;
 /// The minimum width of the parts of a line.
 const MIN_COLUMNS: usize = 20;
 
-/// The additional indent of the second and later rows of our own sentences.
+/// The additional indent of the second and later rows of sentences of the program.
 const LATER_ROW_INDENT: usize = 2;
 
-/// Maximum length of the lines of a stream.
+/// The maximum length of the lines of a stream. `UNLIMITED` breaks no lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineWidth(Option<usize>);
 
 impl LineWidth {
-    /// Width of streams that are not terminals: lines are never broken.
+    /// The width of a stream that is not a terminal. Lines are never broken.
     pub const UNLIMITED: Self = Self(None);
 
-    /// Returns the width for a terminal with this number of columns; 80 if the terminal does not report it.
+    /// Returns the width for a terminal with this number of columns. Returns 80 columns if the terminal does not report its width.
     pub fn for_terminal(columns: Option<u16>) -> Self {
         let columns = columns.map_or(MAX_COLUMNS, usize::from);
         Self(Some(columns.clamp(MIN_COLUMNS, MAX_COLUMNS)))
@@ -76,7 +76,7 @@ impl LineWidth {
     }
 }
 
-/// Kind of a line, which decides about its wrapping and the indent of later rows.
+/// The kind of a line, which decides how the line is wrapped and how later rows are indented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WrappedLineKind {
     /// The first word has not been read.
@@ -89,7 +89,7 @@ enum WrappedLineKind {
     Verbatim,
 }
 
-/// Wrapper of a text that arrives in pieces.
+/// A wrapper that breaks a text that arrives in pieces into rows.
 #[derive(Debug)]
 pub(super) struct TextWrapper {
     width: LineWidth,
@@ -100,14 +100,14 @@ pub(super) struct TextWrapper {
     kind: WrappedLineKind,
     /// The columns that the current row contains; 0: the row is empty.
     column: usize,
-    /// The blanks after the last word, written before the next word unless a new row begins there.
+    /// The blanks after the last word, which are written before the next word unless a new row starts there.
     blanks: String,
     /// A word whose end has not been read.
     word: String,
     /// The marks that opened the current code block.
     fence: Option<String>,
     speller: StreamTextEscaper,
-    /// Whether a word that is longer than a row is broken.
+    /// True if a word that is longer than a row is broken.
     breaks_words: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Answers for single rows, and the table of open questions in which a person fills in the answers.
+//! The answers for single rows, and the table of open questions in which an operator fills in the answers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ const COLUMNS: [&str; 7] = ["run", "id", "row", "agent", "question", "choices", 
 /// An answer for an input agent in one row of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowAnswer {
-    /// Where it was read.
+    /// The place of the answer in its table.
     pub place: RowPlace,
     /// The row: the id of its run, its cell in the column that names rows, or its number if there is no such column.
     pub row: String,

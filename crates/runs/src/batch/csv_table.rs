@@ -1,10 +1,10 @@
 //! CSV and TSV: cells in lines, each with its line and column.
 //!
-//! The library that writes tables reads a quote that is never closed, or text after a closing quote, without an error, so
-//! tables are read here. The rules are those of RFC 4180; the end of a line is LF, CR LF or CR.
+//! The library that writes tables accepts a quote that is never closed, and text after a closing quote, without an error. So this module
+//! parses tables itself. The rules are those of RFC 4180; the end of a line is LF, CR LF or CR.
 //!
-//! If a quote is never closed, or if text follows the quote that closes it in another line, its cell ends with its first line.
-//! So the lines after it are read.
+//! If a quote is never closed, or if text follows a closing quote in a later line, the cell ends with its first line, so that the lines
+//! after it are parsed as well.
 //!
 //! Invariant: no cell is changed, and every error of a table is reported.
 
@@ -44,6 +44,7 @@ struct CsvCellReader<'t> {
 }
 
 impl<'t> CsvCellReader<'t> {
+    /// Creates a reader at the start of the text.
     fn new(text: &'t str, delimiter: char) -> Self {
         Self {
             text,

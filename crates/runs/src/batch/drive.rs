@@ -1,4 +1,4 @@
-//! Working on a batch: several runs at once, until all rows have ended, the money is spent, or somebody stops it.
+//! The work on a batch: several runs in parallel, until all rows have ended, the cost limit is reached, or the work is stopped.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -25,11 +25,11 @@ use crate::start::runs::{LeasedRun, RunSelector};
 /// The options for the work on a batch: the number of parallel runs, a cost limit and a durable engine.
 #[derive(Clone)]
 pub struct BatchOptions {
-    /// The largest number of runs at once.
+    /// The maximum number of parallel runs.
     pub jobs: NonZeroUsize,
-    /// When all tries of all rows have cost as much, no further run begins.
+    /// The cost limit. No further run starts when all tries of all rows have reached this cost.
     pub max_cost: Option<Cost>,
-    /// Who holds the runs; `None`: this process.
+    /// The engine that drives the runs. `None` means this process.
     pub engine: Option<Arc<dyn BatchRunEngine>>,
 }
 
@@ -48,13 +48,13 @@ pub enum BatchWorkEnd {
 pub struct RowReport<'a> {
     /// The number of the row in the table, from 1.
     pub number: usize,
-    /// Where the row was read.
+    /// The place of the row in its table.
     pub place: &'a RowPlace,
-    /// What has come of it.
+    /// The result of the row.
     pub entry: &'a BatchEntry,
     /// The rows that have not ended.
     pub remaining_rows: usize,
-    /// What all tries of all rows have cost, if that is known.
+    /// The cost of all tries of all rows, if known.
     pub cost: Option<Cost>,
 }
 
@@ -116,15 +116,15 @@ struct RowRunInput {
 enum RowWorkResult {
     /// A try has ended.
     Ended(u32, Box<BatchEntry>),
-    /// An engine goes on with the run.
+    /// An engine continues the run.
     LeftToEngine,
-    /// Another process executes the run; with the error that says so.
+    /// Another process executes the run. Contains the error with the process.
     Busy(String),
 }
 
 impl Batch {
-    /// Runs the ensemble for all rows that have a task. `options` creates the options of one run. `told` receives each row that ends. When
-    /// `stop` is ready, the runs are cancelled and can be resumed.
+    /// Runs the ensemble for all rows that have a task. `options` creates the options of one run. `told` receives the report of each row
+    /// that ends. When `stop` is ready, the runs are cancelled and can be resumed.
     ///
     /// # Errors
     ///

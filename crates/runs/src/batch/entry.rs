@@ -1,4 +1,4 @@
-//! What has come of a row.
+//! The result of a row.
 
 use ensemble_core::conversation::{
     AgentWorkCounts, CompletionReason, ConversationState, ExhaustedAgent, RunResult, apply_fail_on_limit, run_exit_code,
@@ -15,9 +15,9 @@ pub struct BatchEntry {
     pub id: String,
     /// The id of its run.
     pub run: String,
-    /// How the run has ended.
+    /// The outcome of the run.
     pub outcome: CompletionReason,
-    /// Whether the exit code of the run is 0; absent in older indexes.
+    /// True if the exit code of the run is 0. Older indexes omit the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
     /// The agents that their own limits kept from their work.
@@ -39,7 +39,7 @@ pub struct BatchEntry {
     pub turns: u64,
     /// The result of the run.
     pub result: Value,
-    /// What models were asked and have cost.
+    /// The usage and cost of models.
     pub usage: Value,
 }
 

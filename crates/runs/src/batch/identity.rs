@@ -1,8 +1,8 @@
-//! The identity of rows: the key of a row follows from its values, and the version of the batch from everything else that
-//! can change the result of a run.
+//! The identity of rows. The key of a row is computed from its values, and the version of the batch from everything else that can change
+//! the result of a run.
 //!
-//! The id of a run is `<key>-v<version>`, with `-try<number>` after the first try. So the runs of a row are known by their
-//! names, whatever else is lost.
+//! The id of a run is `<key>-v<version>`, with `-try<number>` after the first try, so the runs of a row are found by their names even if
+//! the index is lost.
 
 use std::collections::{BTreeMap, HashMap};
 

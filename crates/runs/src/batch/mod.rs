@@ -1,10 +1,10 @@
 //! A batch: one run of an ensemble for each row of a table.
 //!
-//! The id of a row's run follows from what decides the result of the run: the ensemble, its models, and what the row gives. A row that
-//! has ended is not run again, a run that was cut goes on where it stopped, and the order of the rows does not matter.
+//! The id of a row's run is computed from everything that decides the result of the run: the ensemble, its models, and the values of the
+//! row. An ended row is not run again, an interrupted run is resumed, and the order of the rows does not matter.
 //!
-//! **Invariants:** the journals of the runs are the only record. Whatever else the folder of a batch holds is made from them.
-//! A row leaves the batch only as a [`TableLine`], which contains no secrets.
+//! **Invariants:** the journals of the runs are the only record. All other files in the folder of a batch are computed from them. A row is
+//! exported only as a [`TableLine`], which contains no secrets.
 
 mod answers;
 mod csv_table;
@@ -99,7 +99,7 @@ pub struct BatchRequest<'a> {
     pub data: String,
     /// All rows.
     pub rows: Vec<BatchRow>,
-    /// The part of the rows to work on; `None`: all.
+    /// The share of the rows to work on. `None` means all rows.
     pub shard: Option<BatchShard>,
     /// The overrides of models.
     pub models: &'a [String],
@@ -111,7 +111,7 @@ pub struct BatchRequest<'a> {
     pub answers: PreparedAnswers,
     /// The answers for single rows.
     pub row_answers: Vec<RowAnswer>,
-    /// Whether permissions of tools are given or denied.
+    /// True if the options allow or deny tools.
     pub decides_tools: bool,
 }
 

@@ -32,7 +32,7 @@ impl RowStatusCounts {
         counts
     }
 
-    /// Counts one row under its status. A waiting row is counted under the agents that it waits for.
+    /// Counts one row under its status. A waiting row is counted under the agents whose questions are open.
     fn count_entry(&mut self, entry: Option<&BatchEntry>, limits: ExhaustedRowPolicy) {
         self.rows += 1;
         match entry.map_or(RowStatus::Left, |entry| entry.status(limits)) {
@@ -179,9 +179,9 @@ pub(super) fn describe_short_cause(entry: &BatchEntry) -> String {
 #[derive(Debug)]
 struct CauseWord {
     text: String,
-    /// Whether rows with another word here have the same cause.
+    /// True if rows with another word at this position have the same cause.
     is_variable: bool,
-    /// Whether all rows of the group have this word here.
+    /// True if all rows of the group have this word at this position.
     is_same: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The task of a row: what the next call does with it, and why.
+//! The task of a row in the next call, with its reason.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use super::{Batch, BatchEntry, PlannedRow};
 /// A selection of rows that run again although their runs have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetriedRows {
-    /// Those whose exit code is not 0.
+    /// Rows whose exit code is not 0.
     Failed,
-    /// Those with this outcome.
+    /// Rows with this outcome.
     Outcome(CompletionReason),
 }
 
@@ -71,7 +71,7 @@ impl RowTask {
         }
     }
 
-    /// Describes why this number of rows run or do not run: `2 run again: tool `search` has changed`. `rows` is the number.
+    /// Describes why this number of rows is run or not run: `2 run again: tool `search` has changed`. `rows` is the number.
     pub fn describe_for_rows(&self, rows: usize) -> String {
         let choose = |one: &'static str, several: &'static str| if rows == 1 { one } else { several };
         let run = choose("runs", "run");
@@ -101,7 +101,7 @@ pub struct RowTaskGroup {
     pub task: RowTask,
     /// The number of rows.
     pub rows: usize,
-    /// What the tries of these rows have cost until now, as far as it is known.
+    /// The known cost of the tries of these rows until now.
     pub cost: Option<Cost>,
 }
 

@@ -1,4 +1,4 @@
-//! The batches of a project, for lists: what the index and the facts of the last call say, without reading journals.
+//! The batches of a project, for lists, loaded from their indexes and last calls without reading journals.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,19 +31,19 @@ pub struct BatchSummary {
     pub ensemble: String,
     /// The data of the last call.
     pub data: String,
-    /// When the last call started; `None`: it is not known.
+    /// The start of the last call. `None` if the start is unknown.
     pub started_at: Option<DateTime<Utc>>,
     /// The process that works on the batch.
     pub process: Option<u32>,
     /// The rows of the last call, by their standing.
     pub counts: RowStatusCounts,
-    /// What all tries of these rows have cost, as far as it is known.
+    /// The known cost of all tries of these rows.
     pub cost: Option<Cost>,
     /// The rows of the last call.
     rows: Vec<SummaryRow>,
     /// The overrides of models of the last call.
     models: Vec<String>,
-    /// The parts of the version of the last call; `None`: they are not known.
+    /// The parts of the version of the last call. `None` if the parts are unknown.
     parts: Option<VersionParts>,
 }
 
@@ -51,11 +51,11 @@ pub struct BatchSummary {
 pub struct FoundRow<'b> {
     /// The number of the row in the table, from 1.
     pub number: usize,
-    /// The name of the row; `None`: the table has no column with names.
+    /// The label of the row. `None` if the table has no column with labels.
     pub label: Option<&'b str>,
     /// The folder of the latest run that is known.
     pub folder: PathBuf,
-    /// The result of this run; `None`: it has not ended.
+    /// The result of this run. `None` if the run has not ended.
     pub entry: Option<&'b BatchEntry>,
 }
 
@@ -149,7 +149,7 @@ impl BatchSummary {
     ///
     /// # Errors
     ///
-    /// Its files cannot be read.
+    /// The files of the batch cannot be read.
     pub fn load(project_root: &Path, name: &str) -> Result<Self, StoreError> {
         let files = BatchFiles::open_read_only(project_root, name)?;
         let facts = LastBatchCall::parse(&files.read_last_call()?).unwrap_or_default();

@@ -16,9 +16,9 @@ use super::{BatchEntry, BatchRow, ExhaustedRowPolicy, RowError, RowPlace};
 pub struct TableLine<'a> {
     /// The number of the row, from 1.
     pub number: usize,
-    /// What the run was given, without secrets.
+    /// The input and values of the run, without secrets.
     pub row: Cow<'a, BatchRow>,
-    /// What has come of it; `None`: the run has not ended.
+    /// The result of the row. `None` if the run has not ended.
     pub entry: Option<&'a BatchEntry>,
     /// All tries, if there are several.
     pub tries: Option<TriesTotals>,

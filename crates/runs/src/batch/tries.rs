@@ -1,6 +1,6 @@
-//! The tries of a row, as the index and the journals record them.
+//! The tries of a row, loaded from the index and the journals.
 //!
-//! Invariant: a journal is read only if the index does not have the end of its run, or if somebody can have resumed the run
+//! Invariant: a journal is read only if the index does not contain the end of its run, or if another process can have resumed the run
 //! since.
 
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ pub(super) struct RowTries {
     pub(super) earlier_count: u32,
     /// The last try of another version that has ended.
     pub(super) outdated: Option<OutdatedTry>,
-    /// Whether the index does not have the result of the latest try.
+    /// True if the index does not contain the result of the latest try.
     pub(super) is_unindexed: bool,
 }
 
@@ -238,6 +238,7 @@ impl BatchIndexRecords {
 }
 
 impl RecordedTry {
+    /// Returns the usage of the try, whatever its state.
     fn usage(&self) -> &Value {
         match self {
             Self::Ended(entry) => &entry.usage,

@@ -1,11 +1,11 @@
-//! What happens in a run, for any number of subscribers.
+//! The events of a run, for any number of subscribers.
 //!
-//! A subscriber gets every record once and in order, those of runs inside the run included, and live pieces between
-//! them. Records come from the log where the subscriber was not there yet, or was too slow. Live pieces and questions are
-//! lost then; [`RunHandle::open_requests`](crate::RunHandle::open_requests) has what is open.
-//! So a subscriber that stops reading costs a bounded amount of memory and never slows the run down.
+//! A subscriber receives every record of the run and its nested runs once and in order, with live events between them. Records from before
+//! the subscription, and records that a slow subscriber missed, are read from the log. Missed live events and questions are lost;
+//! [`RunHandle::open_requests`](crate::RunHandle::open_requests) returns the open requests. A subscriber that stops reading uses a bounded
+//! amount of memory.
 //!
-//! Invariant: a subscriber gets every record once, in order, and never slows the run down.
+//! Invariant: a subscriber receives every record once, in order, and never slows the run down.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,18 +27,18 @@ const MAX_WAITING_EVENTS: usize = 1024;
 /// An event of a run or of a nested run.
 #[derive(Debug, Clone)]
 pub struct RunEvent {
-    /// The run, which may be inside the one that is followed ([`RunId::nested_names`] tells where).
+    /// The run: the followed run, or a nested run of it, whose names are in [`RunId::nested_names`].
     pub run: RunId,
-    /// What happened.
+    /// The kind of the event, with its data.
     pub kind: RunEventKind,
 }
 
 /// The kind of an event of a run.
 #[derive(Debug, Clone)]
 pub enum RunEventKind {
-    /// A record stands in the log.
+    /// A record was appended to the log.
     Committed(Arc<Record>),
-    /// Something was said or begun that no record holds yet. It may be lost, and it may turn out not to count.
+    /// Live output that no record contains yet. The event can be lost, and its output can be discarded later.
     Live(LiveEvent),
     /// A question waits for [`RunHandle::answer_request`](crate::RunHandle::answer_request).
     QuestionAsked(QuestionRequest),
@@ -46,7 +46,7 @@ pub enum RunEventKind {
     PermissionRequested(PermissionRequest),
 }
 
-/// A piece of the output of an execution that is still running.
+/// A piece of live output of an execution that is still running.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveEvent {
     /// The agent.
@@ -55,7 +55,7 @@ pub struct LiveEvent {
     pub execution: u32,
     /// Which attempt of the execution, from 1.
     pub attempt: u32,
-    /// The piece.
+    /// The piece of output.
     pub kind: LiveEventKind,
 }
 
@@ -70,13 +70,13 @@ pub enum LiveEventKind {
     ToolStarted(ToolCall),
     /// A tool has ended.
     ToolEnded(ToolCall),
-    /// The text so far does not count: another request begins in its place.
+    /// The text so far does not count, because another request replaces the current one.
     ReplyRestarted,
     /// The model is asked again after a pause.
     Retrying {
         /// The pause.
         pause: Duration,
-        /// Why the request failed.
+        /// The reason for the failure of the request.
         error: String,
     },
     /// The requests of a model profile are slowed down, or are no longer slowed down: the text for the user.
@@ -116,11 +116,11 @@ pub(crate) struct RunEventHub(Arc<HubSubscribers>);
 /// The shared state of an event hub: tracer, subscribers and their queues.
 #[derive(Default)]
 struct HubSubscribers {
-    /// Who makes a trace.
+    /// The tracer of the runs.
     tracer: Option<Arc<dyn RunTracer>>,
     /// The run that is followed; others are inside it.
     outermost: OnceLock<RunId>,
-    /// How many there are; without any, nothing is copied.
+    /// The number of subscribers. Without subscribers, events are not copied.
     count: AtomicUsize,
     queues: Mutex<EventQueues>,
 }
@@ -282,7 +282,8 @@ impl Reporter for RunHubReporter {
     }
 }
 
-/// A receiver of live output that forwards updates to subscribers and to another receiver, which gets those of nested runs only on request.
+/// A receiver of live output that forwards updates to subscribers and to another receiver. The other receiver gets updates of nested runs
+/// only on request.
 pub(crate) struct HubLiveOutput {
     pub(crate) hub: RunEventHub,
     pub(crate) live_output: Option<Arc<dyn LiveOutputReceiver>>,
@@ -335,8 +336,7 @@ pub(crate) struct RunEventSubscription {
     is_new: bool,
     /// Records that were read from the log and not handed out.
     ready: VecDeque<RunEvent>,
-    /// What waited for an answer or for permission when the subscription began. Of what is asked at that moment the queue
-    /// has a copy.
+    /// The requests that were open when the subscription started. The queue also contains those that are opened at the same moment.
     open: Vec<RunEvent>,
 }
 
@@ -346,7 +346,7 @@ impl RunEventSubscription {
         Self { open, ..self }
     }
 
-    /// Returns the next event. Waits for it if necessary. Returns `None` when the run is closed and every event was returned.
+    /// Waits for the next event and returns the event. Returns `None` when the run is closed and every event was returned.
     pub(super) async fn next_event(&mut self) -> Result<Option<RunEvent>, LogReadError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -379,7 +379,7 @@ impl RunEventSubscription {
         }
     }
 
-    /// Queues the event for the client, unless it was returned before. Reads missing records from the log first.
+    /// Queues the event for the client, unless the event was returned before. Reads missing records from the log first.
     async fn queue_unread_event(&mut self, event: RunEvent) -> Result<(), LogReadError> {
         let RunEventKind::Committed(record) = &event.kind else {
             let twin = self.open.iter().position(|open| open.is_same_request(&event));

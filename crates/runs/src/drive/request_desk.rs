@@ -76,7 +76,7 @@ pub(crate) struct ClientAnswer {
     pub(crate) digest: RequestDigest,
     /// The answer.
     pub(crate) answer: RequestAnswer,
-    /// Who answers.
+    /// The author of the answer.
     pub(crate) by: AnswerAuthor,
 }
 
@@ -107,6 +107,7 @@ impl Drop for WithdrawRequestGuard<'_> {
 }
 
 impl OpenRequestDesk {
+    /// Creates a desk without requests, which sends new requests to this hub.
     pub(crate) fn new(hub: RunEventHub, host: RunHost) -> Self {
         Self(Arc::new(RequestDeskShared {
             hub,

@@ -1,4 +1,4 @@
-//! The stream of a run's events, which is the same for a run of this process and for a run of another one.
+//! The stream of a run's events, which is the same for runs of this process and of other processes.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
-//! Runs that begin with the records of another: forks, reruns, and resumes with an edited file.
+//! Runs that start with the records of another run: forks, reruns, and resumes with an edited file.
 //!
-//! Invariant: the other run stays as it is.
+//! Invariant: the other run is not changed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,20 +41,20 @@ pub struct PreparedFork {
     pub ready: ReadyRun,
     /// The changes since the other run.
     pub changes: ForkChanges,
-    /// What was said to the other run later on, for a rerun: it is to be said again, in this order.
+    /// The later user messages of the other run, which a rerun adds again in this order.
     pub messages: Vec<Arc<str>>,
 }
 
 /// The changes between a run and a run that continues from it.
 #[derive(Debug, Clone)]
 pub struct ForkChanges {
-    /// The file of the edited text; `None`: the text of the other run.
+    /// The file of the edited text. `None` means the text of the other run.
     pub file: Option<PathBuf>,
     /// The differences between the agents.
     pub changes: EnsembleChanges,
     /// The other run.
     pub origin: RunId,
-    /// Changed agents that ran before the fork, each with its first turn. Their results are kept.
+    /// The changed agents that ran before the fork, each with its first turn. Their results are kept.
     pub changed_agents: Vec<(Arc<str>, u32)>,
 }
 
@@ -106,7 +106,7 @@ struct UnbuiltFork {
     reuse: ReusableResults,
     context_changes: InputValues,
     messages: Vec<Arc<str>>,
-    /// The message with which the fork goes on.
+    /// The message with which the fork continues.
     next_message: Option<Arc<str>>,
 }
 
@@ -495,7 +495,7 @@ fn remove_definition_digests(record: &mut Record) {
     }
 }
 
-/// Returns whether there is an answer for this agent, or for an agent nested in it. Such an answer replaces a recorded one.
+/// Returns whether the options contain an answer for this agent, or for an agent nested in it. Such an answer replaces a recorded answer.
 fn has_replacing_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &PreparedAnswers) -> bool {
     let is_inside = |given: &str| match given.parse::<RequestAddress>() {
         Ok(address) if address.segments().len() > 1 => *address.segments()[0].agent == *name,

@@ -1,6 +1,6 @@
 //! Runs that contain the messages of two other runs.
 //!
-//! Invariant: a merge executes nothing, and the other runs stay as they are.
+//! Invariant: a merge executes nothing, and does not change the other runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

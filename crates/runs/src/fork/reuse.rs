@@ -1,6 +1,6 @@
-//! What of a recorded run need not be executed again in a run that repeats a part of it.
+//! The results of a recorded run that a repeating run can reuse instead of executing agents again.
 //!
-//! Invariant: what followed from a repeated execution is not.
+//! Invariant: the results of executions that followed from a repeated execution are not reused.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -104,7 +104,7 @@ fn digest_reads_and_mark_followers(
     reads
 }
 
-/// Returns whether the execution follows from one of these: by its reads, its request or its memory.
+/// Returns whether the execution follows from one of the `followed` executions: by its reads, its request or its memory.
 fn follows_from_repeated(
     plan: &Plan,
     state: &ConversationState,

@@ -1,7 +1,6 @@
-//! Results of one run taken over into another: for the same agent, the same execution and the same digest of what
-//! it read, never by position.
+//! The results of one run that another run reuses, for the same agent, the same execution and the same digest of its reads.
 //!
-//! Invariant: a result is found by agent, execution and what was read, never by position.
+//! Invariant: a result is found by agent, execution and the digest of the reads, never by position.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,9 +28,9 @@ pub(crate) struct ReusableResults {
 /// changed.
 #[derive(Debug, Default)]
 pub(crate) struct AddedInputNames {
-    /// Those that are not among its inputs.
+    /// The names that are not among the inputs of the previous run.
     inputs: HashSet<Arc<str>>,
-    /// Those of them that were not in its initial context, either.
+    /// The names that are in neither the inputs nor the initial context of the previous run.
     context: HashSet<Arc<str>>,
 }
 
@@ -51,9 +50,9 @@ impl AddedInputNames {
 /// The optional values that an agent reads: the context and the history.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OptionalReads {
-    /// Has it no dependencies, or a list of items, so that it reads whatever anybody says?
+    /// True if the agent has no dependencies, or has a list of items, so that the agent can read every value of the context.
     context: bool,
-    /// Does it read the history?
+    /// True if the agent reads the history.
     pub(crate) history: bool,
 }
 

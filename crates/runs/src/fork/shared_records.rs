@@ -1,6 +1,6 @@
-//! The records that a run has in common with the run that it goes on from.
+//! The records that a run shares with the run from which it was forked.
 //!
-//! Invariant: they are those of the other run, in the same order.
+//! Invariant: shared records are equal in both runs, and in the same order.
 
 use std::sync::Arc;
 

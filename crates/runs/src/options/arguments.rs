@@ -1,6 +1,6 @@
-//! Checks of what a run is given against its ensemble, before anything runs.
+//! The checks of a run's options against its ensemble, before the run starts.
 //!
-//! Invariant: an answer or a permission for an agent or a tool that is not there is an error.
+//! Invariant: an answer or a permission for an unknown agent or tool is an error.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +66,7 @@ pub(crate) fn open_reply_cache(
 pub(crate) struct InputAgentQuestions {
     /// Their questions before a run, each with an address without keys of parts.
     questions: Mutex<Vec<PendingRequest>>,
-    /// Whether something stands in for an ensemble, so that the agents inside it are unknown.
+    /// True if a stub replaces an ensemble, so that the agents in the ensemble are unknown.
     is_open: AtomicBool,
 }
 

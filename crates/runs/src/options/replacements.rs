@@ -1,6 +1,6 @@
-//! Runners in the place of agents, for tests of ensembles.
+//! Runners that replace agents, for tests of ensembles.
 //!
-//! Invariant: the run layer only asks for them, and decides nothing.
+//! Invariant: the run layer only requests replacements, and does not decide about them.
 
 use std::sync::Arc;
 

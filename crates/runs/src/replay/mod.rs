@@ -1,4 +1,4 @@
-//! Replay: a record answers every execution, every turn is decided again, and the first difference ends it.
+//! Replay: the record supplies the result of every execution, every turn is decided again, and the first difference ends the replay.
 //!
 //! Invariant: a replay of an unchanged ensemble makes the recorded decisions.
 
@@ -38,7 +38,7 @@ use recorded::{ReplayRunner, SharedTurnRecording};
 pub use record::LogPositionCallback;
 pub use saved::SavedRecords;
 
-/// A record of a run, in whatever form.
+/// A recorded run that can be replayed: a stored run, a journal or a saved result.
 pub enum ReplaySource {
     /// A run in a store.
     Run(Arc<dyn StoredRun>),
@@ -51,23 +51,23 @@ pub enum ReplaySource {
 /// The options of a replay.
 #[derive(Default)]
 pub struct ReplayOptions {
-    /// Decide by this ensemble instead of the recorded one: a file or a name.
+    /// The ensemble that decides the replay instead of the recorded one: a file or a name.
     pub ensemble: Option<String>,
-    /// Run these agents and do not answer for them from the record.
+    /// The agents that are executed instead of read from the record.
     pub live: Vec<String>,
-    /// What live agents are given, and who is told of each event.
+    /// The options of live agents, with the reporters of all events.
     pub run: RunOptions,
-    /// Keep the history and the context, so that the result can be shown; without them memory does not grow.
+    /// True if the history and the context are kept, so that the result can be shown. Otherwise memory does not grow.
     pub keeps_history: bool,
-    /// Is told how far the record was read.
+    /// The callback that receives the position in the record.
     pub progress: Option<Box<LogPositionCallback>>,
-    /// Cancels the replay when it gets an interruption.
+    /// The receiver of interruptions, which cancel the replay.
     pub interruptions: Option<UnboundedReceiver<RunInterruption>>,
 }
 
 /// The result of a replay, with the state of the replayed conversation.
 pub struct ReplayResult {
-    /// What came of it.
+    /// The outcome of the replay.
     pub outcome: ReplayOutcome,
     /// Decisions that were the same.
     pub equal_decisions: u64,
@@ -279,7 +279,7 @@ fn build_replay_runners(prepared: &PreparedEnsemble, recording: &SharedTurnRecor
     vec![runner; prepared.plan.agent_count()]
 }
 
-/// Replaces the runners of the live agents with runners that execute.
+/// Replaces the runners of the live agents with runners that execute the agents.
 ///
 /// # Errors
 ///

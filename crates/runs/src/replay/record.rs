@@ -1,6 +1,6 @@
-//! What a record says of a run: its executions, and the decisions that a replay compares with.
+//! The contents of a record of a run: executions, and the decisions with which a replay compares its decisions.
 //!
-//! A journal is read turn by turn while the replay goes on, so its length costs no memory.
+//! A replay reads a journal turn by turn, so a long journal needs no additional memory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,9 +26,9 @@ pub type LogPositionCallback = dyn Fn(u64) + Send + Sync;
 
 /// The contents of a record of a run, independent of its form.
 pub(crate) struct RunRecording {
-    /// With what the run was started.
+    /// The first event of the run.
     pub(crate) start_event: RunStarted,
-    /// What the executions of the turn under way came to.
+    /// The results of the executions of the current turn.
     pub(crate) recording: SharedTurnRecording,
     turns: LoggedTurnReader,
 }
@@ -138,9 +138,9 @@ struct LoggedTurnReader {
     given_records: u64,
     /// The first record after the last turn.
     pending_event: Option<Event>,
-    /// Why the conversation ended, as far as was read.
+    /// The reason for the end of the conversation, as far as the record was read.
     reason: Option<CompletionReason>,
-    /// Whether a missing end means that the log was cut. A saved result may not contain a reason that is known here.
+    /// True if a missing end means that the log is incomplete. A saved result can omit a reason that this program knows.
     is_log: bool,
     is_cut: bool,
     cut_by: Option<RunInterruption>,

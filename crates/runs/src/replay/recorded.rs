@@ -1,4 +1,4 @@
-//! Answers executions from a record: by turn and agent, never by position.
+//! The recorded results of executions, by turn and agent, never by position.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,18 +10,18 @@ use ensemble_core::runner::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput
 /// The recorded result of one execution.
 #[derive(Debug, Clone)]
 pub(crate) enum RecordedExecutionResult {
-    /// It ended so.
+    /// The execution ended with this result.
     AttemptEnded(AttemptResult),
-    /// Its requests were never answered.
+    /// The execution asked these requests, which were never answered.
     QuestionsAsked(Vec<PendingRequest>),
 }
 
 /// The recorded executions of one turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordedTurn {
-    /// What each came to.
+    /// The results by agent.
     pub(crate) executions: HashMap<Arc<str>, RecordedExecutionResult>,
-    /// What ended the recorded run while others were under way.
+    /// The interruption that ended the recorded run during the turn.
     pub(crate) cut_by: Option<RunInterruption>,
 }
 
@@ -38,7 +38,8 @@ impl SharedTurnRecording {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = turn;
     }
 
-    /// Takes the recorded outcome of the agent in this turn. Returns an interruption if the record has no result, or if it was taken.
+    /// Takes the recorded outcome of the agent in this turn. Returns an interruption if the record has no result, or if the result was
+    /// taken before.
     fn take_attempt_outcome(&self, agent: &str) -> AttemptEnd {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {

@@ -80,6 +80,7 @@ impl SavedRecords {
     /// Loads the saved result from this file.
     ///
     /// # Errors
+    ///
     /// The file cannot be read, or contains no result.
     pub fn load(path: &Path) -> Result<Self, RunError> {
         let unreadable = |reason: String| ProjectError::Unreadable {
@@ -99,7 +100,8 @@ impl SavedRecords {
     /// Parses a saved result.
     ///
     /// # Errors
-    /// The text is no JSON of a result.
+    ///
+    /// The text is not the JSON of a result.
     pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(text).map(saved_result_to_records)
     }

@@ -1,6 +1,6 @@
-//! External agents: which program is started, where, and with what.
+//! External agents: their programs, folders and arguments.
 //!
-//! Invariant: a program that is missing is told before the run.
+//! Invariant: a missing program is reported before the run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,11 @@ use serde_json::Value;
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError};
 use crate::runners::tools::resolve_server_address;
 
-/// Returns the program of the agent, ready to be started.
+/// Builds the external agent: its program, folder, environment and MCP servers.
 ///
 /// # Errors
-/// It is not there, its folder is not, a variable of the environment is not set, or a server of tools is not there.
+///
+/// The program, its folder or an MCP server is missing, or a variable of the environment is not set.
 pub(crate) fn build_external_agent(
     agent: &Agent,
     llm: &LlmSpec,
@@ -70,7 +71,7 @@ pub(crate) fn build_external_agent(
     })
 }
 
-/// Returns the servers of tools that the program is given.
+/// Resolves the MCP servers that the program receives.
 fn resolve_program_servers(
     llm: &LlmSpec,
     parts: &AgentBuildContext<'_>,

@@ -1,6 +1,6 @@
-//! The parts of an agent outside of the program: processes, models, servers of tools.
+//! The external resources of agents: processes, models and MCP servers.
 //!
-//! Invariant: an agent without such a part starts no process and asks no model.
+//! Invariant: an agent without an external resource starts no process and calls no model.
 
 use ensemble_language::ensemble::{
     Agent, AgentKind, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, QuestionSpec, ToolDefinition, ToolKind,
@@ -10,8 +10,8 @@ use ensemble_process::program::{ResolvedScript, resolve_script};
 
 use crate::runners::shared_parts::AgentBuildContext;
 
-/// Describes what the agent needs from outside. Returns `None` if it needs nothing. Agents and ensembles that are its
-/// tools are not examined.
+/// Describes the external resource that the agent needs, such as a program or a model. Returns `None` if it needs none. Agents and
+/// ensembles that are its tools are not checked.
 pub(crate) fn describe_external_need(agent: &Agent, parts: &AgentBuildContext<'_>) -> Option<String> {
     match &agent.kind {
         AgentKind::Script { script, .. } => describe_script_program(script, parts),
@@ -30,7 +30,7 @@ pub(crate) fn describe_external_need(agent: &Agent, parts: &AgentBuildContext<'_
     }
 }
 
-/// Returns the program that `script` starts. A Rhai script needs none, whether it is there or not.
+/// Describes the program that `script` starts. Returns `None` for a Rhai script, even if its file is missing.
 pub(crate) fn describe_script_program(script: &str, parts: &AgentBuildContext<'_>) -> Option<String> {
     let is_rhai = match resolve_script(script, &parts.places) {
         Ok(resolved) => matches!(resolved, ResolvedScript::Rhai(_)),
@@ -39,6 +39,7 @@ pub(crate) fn describe_script_program(script: &str, parts: &AgentBuildContext<'_
     (!is_rhai).then(|| format!("the program `{script}`"))
 }
 
+/// Describes the first model of the agent that is not simulated, including the model of its summaries.
 fn describe_agent_model(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
     let summarizer = llm.context_window.as_ref().and_then(|window| match &window.strategy {
         WindowStrategy::Summarize(Some(profile)) => {
@@ -49,7 +50,7 @@ fn describe_agent_model(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<
     describe_remote_model(&llm.model, parts).or(summarizer)
 }
 
-/// Returns the first model of the choice that is not simulated.
+/// Describes the first model of the choice that is not simulated.
 pub(crate) fn describe_remote_model(choice: &ModelChoice, parts: &AgentBuildContext<'_>) -> Option<String> {
     let model_name = match choice {
         ModelChoice::Profile(name) => name.to_string(),
@@ -82,6 +83,7 @@ pub(crate) fn describe_unstubbed_server(agent: &Agent, llm: &LlmSpec, parts: &Ag
     Some(format!("the MCP server `{}`", used.tool))
 }
 
+/// Describes the first external resource that the tools of the agent need: a model, a server or a program.
 fn describe_tool_need(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
     let ensemble = parts.prepared.plan.ensemble();
     llm.tools.iter().find_map(|used| {

@@ -12,10 +12,11 @@ use ensemble_process::confine::{
 
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError};
 
-/// Returns the sandbox of a process of the ensemble.
+/// Builds the sandbox of a process with the paths of this machine. Returns `None` without a specification.
 ///
 /// # Errors
-/// A path does not exist, or this system cannot enforce the rules.
+///
+/// A path does not exist, or the system cannot enforce the rules.
 pub(crate) fn build_sandbox(
     given: Option<&ensemble::SandboxSpec>,
     parts: &AgentBuildContext<'_>,
@@ -71,7 +72,11 @@ pub(crate) fn build_sandbox(
     })))
 }
 
-/// Returns the path without links: what is a link later is not followed.
+/// Resolves all links of a path of a sandbox. Links that are created later are not followed.
+///
+/// # Errors
+///
+/// The path does not exist.
 fn resolve_existing_path(path: &Path) -> Result<PathBuf, AgentBuildError> {
     path.canonicalize().map_err(|error| {
         let message = format!("its sandbox names `{}`, which cannot be used: {error}", path.display());

@@ -1,6 +1,6 @@
-//! A model whose replies a stub gives.
+//! A model whose replies come from a stub.
 //!
-//! Invariant: it sends no request.
+//! Invariant: the model sends no request.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use serde_json::Value;
 use crate::options::replacements::ReplyStub;
 use crate::runners::shared_parts::AgentBuildContext;
 
-/// The provider of replies of a stub.
+/// A model provider that returns the replies of a stub.
 struct StubbedModelProvider(Arc<dyn ReplyStub>);
 
-/// Builds the model whose replies the stub gives. The model has the profile of the agent.
+/// Builds a model that returns the replies of the stub. The model has the profile of the agent.
 pub(crate) fn build_stubbed_model(llm: &LlmSpec, stub: Arc<dyn ReplyStub>, parts: &AgentBuildContext<'_>) -> Model {
     let resolved = parts.profiles.resolve_chain(&llm.model).ok();
     let link = resolved.and_then(|resolved| resolved.chain.into_iter().next());

@@ -1,4 +1,4 @@
-//! The tools of LLM agents, each with what performs it.
+//! The tools of LLM agents, each with its runner.
 //!
 //! Invariant: a tool with `permission: deny` is not offered to the model.
 
@@ -24,21 +24,22 @@ use crate::runners::external_models::{describe_remote_model, describe_script_pro
 use crate::runners::sandboxes::build_sandbox;
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, NestedEnsembleOpener};
 
-/// The tools that an agent's model can call, and whether a simulated model takes part in them unseen.
+/// The tools that an agent's model can call. `is_simulated` reports a simulated model in one of the tools.
 pub(crate) struct BuiltAgentTools {
     /// The tools; `None` where there are none.
     pub(crate) toolset: Option<AgentToolset>,
-    /// Does an inner ensemble have a simulated model?
+    /// True if a nested ensemble uses a simulated model.
     pub(crate) is_simulated: bool,
 }
 
-/// Makes the runner of an agent that is a tool, and says whether it is simulated.
+/// A function that builds the runner of an agent that is a tool, and returns whether a simulated model is used.
 type AgentRunnerBuilder<'a> = dyn Fn(&Agent) -> Result<(Arc<dyn Runner>, bool), AgentBuildError> + 'a;
 
-/// Makes the tools that the agent uses ready.
+/// Builds all tools that the agent uses, except denied tools.
 ///
 /// # Errors
-/// The first tool that cannot be made ready.
+///
+/// The first tool that cannot be built.
 pub(crate) fn build_toolset(
     agent: &Agent,
     llm: &LlmSpec,
@@ -82,11 +83,12 @@ pub(crate) fn build_toolset(
 }
 
 impl BuiltAgentTools {
-    /// Sets who summarizes the large results of the tools. If a stub gives the replies of the agent, the stub also writes
-    /// the summaries for which a model outside of the program would be asked.
+    /// Sets the models that summarize large results of tools. If a stub replaces the agent's model, the stub replaces remote summarizing
+    /// models as well.
     ///
     /// # Errors
-    /// A model cannot be made ready.
+    ///
+    /// A model cannot be connected.
     pub(crate) fn with_summarizers(
         self,
         agent: &Agent,
@@ -124,10 +126,11 @@ impl BuiltAgentTools {
     }
 }
 
-/// Returns the runner of an agent that calls one tool of a server.
+/// Builds the runner of an agent that calls one tool of an MCP server.
 ///
 /// # Errors
-/// The server cannot be made ready, or a text of the arguments is not a template.
+///
+/// The server cannot be prepared, or an argument is not a valid template.
 pub(crate) fn build_tool_agent_runner(
     agent: &Agent,
     used: &ToolReference,
@@ -147,8 +150,7 @@ pub(crate) fn build_tool_agent_runner(
     Ok(Arc::new(ToolAgentRunner::new(agent, used, tool, arguments, options)?))
 }
 
-/// Returns the server of a tool that an agent uses, or what a stub replaces of the server. A server whose tools the stub
-/// lists needs nothing from outside.
+/// Returns the handle of an MCP server, or its stub. A stub that lists its tools replaces the server completely.
 fn connect_or_stub_server(
     agent: &Agent,
     used: &ToolReference,
@@ -175,15 +177,16 @@ fn connect_or_stub_server(
     }
 }
 
-/// A tool's runner.
+/// The runner of a tool, with the schema of its inputs.
 struct BuiltToolRunner {
     runner: DeclaredToolRunner,
-    /// Is it simulated and not told elsewhere?
+    /// True if the tool uses a simulated model that is not reported elsewhere.
     is_simulated: bool,
-    /// For an ensemble: the schema of the arguments that it takes, if it declares inputs.
+    /// The schema of the inputs of a nested ensemble, if the ensemble declares inputs.
     input_schema: Option<Value>,
 }
 
+/// Returns the schema of the tool's parameters: the declared schema, or `takes`, or the default schema with a task.
 fn tool_parameter_schema(tool: &ToolDefinition, takes: Option<Value>) -> Value {
     let declared_parameters = match &tool.kind {
         ToolKind::Script { parameters, .. } => Some(parameters),
@@ -196,7 +199,7 @@ fn tool_parameter_schema(tool: &ToolDefinition, takes: Option<Value>) -> Value {
         .unwrap_or_else(ToolKind::default_task_schema)
 }
 
-/// Returns the runner of a tool that belongs to no server.
+/// Builds the runner of a tool that is not a tool of an MCP server.
 fn build_tool_runner(
     (agent, name): (&str, &str),
     tool: &ToolDefinition,
@@ -259,7 +262,11 @@ fn build_tool_runner(
     })
 }
 
-/// Returns the address of the server of that tool, with what the environment adds.
+/// Resolves the address of an MCP server, with its environment and sandbox.
+///
+/// # Errors
+///
+/// A variable is not set, or a client does not provide the server.
 pub(crate) fn resolve_server_address(
     tool: &str,
     server: &McpServer,
@@ -301,7 +308,11 @@ pub(crate) fn resolve_server_address(
     })
 }
 
-/// Returns the server of that name that was given with the run.
+/// Returns the MCP server of this name that the client provides.
+///
+/// # Errors
+///
+/// The client does not provide the server.
 fn resolve_client_server<'p>(name: &str, parts: &AgentBuildContext<'p>) -> Result<&'p ClientServer, AgentBuildError> {
     let servers = &parts.shared.client_servers;
     servers.get(name).ok_or_else(|| {

@@ -1,6 +1,6 @@
 //! Checks of answers against the record of a run, before the run continues.
 //!
-//! Invariant: all answers are checked before the first is used.
+//! Invariant: all answers are checked before the first answer is used.
 
 use ensemble_agents::agent::kinds::input::{PreparedAnswers, check_answer};
 use ensemble_core::conversation::Record;
@@ -19,7 +19,8 @@ use crate::start::runs::LeasedRun;
 /// Checks the answer of a client to a run that no process drives.
 ///
 /// # Errors
-/// The request is decided, is not the one that was shown, or does not take the answer.
+///
+/// The request is decided, differs from the shown request, or does not accept the answer.
 pub(crate) fn check_recorded_answer(
     recorded: &RecordedRun,
     events: &[RunEvent],
@@ -47,17 +48,19 @@ pub(crate) fn check_recorded_answer(
     }
 }
 
+/// Returns the addresses of the pending requests of a recorded run.
 fn recorded_pending_addresses(recorded: &RecordedRun) -> Vec<RequestAddress> {
     let pending = recorded.state.pending_requests();
     pending.map(|request| request.address.clone()).collect()
 }
 
 impl LeasedRun {
-    /// Checks the answers and permissions of options against the requests that wait, before the run continues. An answer
-    /// for a request that waits is for this request only.
+    /// Checks the answers and permissions of options before the run continues. Replaces the name of an answer to a pending request by its
+    /// address.
     ///
     /// # Errors
-    /// A request is decided, a name is not unique, or an answer is none of the choices or does not match the schema.
+    ///
+    /// A request is decided, a name is not unique, or an answer is not one of the choices or does not match the schema.
     pub async fn check_resume_options(&self, options: &mut RunOptions) -> Result<(), RunError> {
         let mut names = options.allowed_tools.iter().chain(&options.denied_tools);
         if options.answers.list_addresses().next().is_none() && !names.any(|name| is_tool_call_address(name)) {
@@ -81,11 +84,12 @@ impl LeasedRun {
     }
 }
 
-/// Checks the answers and permissions of options against the pending requests of a run with these records, before the run
-/// continues.
+/// Checks the answers and permissions of options against the pending requests of these records. Replaces names by addresses. `has_ended`
+/// refuses unknown names.
 ///
 /// # Errors
-/// A request is decided, a name is not unique, or an answer is none of the choices or does not match the schema.
+///
+/// A request is decided, a name is not unique, or an answer is not one of the choices or does not match the schema.
 pub fn check_and_resolve_answers<'r>(
     options: &mut RunOptions,
     pending: &[PendingRequest],
@@ -124,7 +128,7 @@ fn is_tool_call_address(name: &str) -> bool {
     name.contains('#') && name.parse::<RequestAddress>().is_ok()
 }
 
-/// Replaces the names of the first answers by the addresses of the requests for which they are.
+/// Replaces the names of answers by the addresses of the pending requests. Checks the answers.
 fn resolve_answer_addresses(
     answers: &mut PreparedAnswers,
     pending: &[PendingRequest],

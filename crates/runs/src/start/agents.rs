@@ -1,4 +1,4 @@
-//! One runner for each agent: here every kind gets what it needs from outside.
+//! The runners of all agents, built with the models, programs, servers and tools that each kind of agent needs.
 //!
 //! Invariant: an ensemble in which an agent cannot run creates no run.
 
@@ -44,7 +44,7 @@ use crate::runners::tools::{build_tool_agent_runner, build_toolset};
 use crate::start::file_errors::{ExecutedParts, find_needed_file_errors};
 use crate::start::secrets::register_ensemble_secrets;
 
-/// Runners in declaration order, and whose model is simulated.
+/// The runners of all agents in declaration order, with the names of the simulated agents and with servers and prices.
 #[derive(Default)]
 pub(crate) struct ReadyAgents {
     /// One for each agent.
@@ -59,13 +59,14 @@ pub(crate) struct ReadyAgents {
     pub(crate) prices: ModelPriceStatus,
 }
 
-/// A runner, and whether a simulated model takes part in it.
+/// A runner, and whether it uses a simulated model.
 type BuiltRunner = (Arc<dyn Runner>, bool);
 
-/// Makes every agent ready to run.
+/// Builds the runners of all agents, after the checks of trust and files.
 ///
 /// # Errors
-/// All agents that cannot run, each at its place in the file.
+///
+/// All agents that cannot run, each with its position in the file.
 pub(crate) fn build_all_agents(
     prepared: &PreparedEnsemble,
     shared: &SharedRunServices,
@@ -147,7 +148,7 @@ pub(crate) fn build_all_agents(
     Err(ProjectError::Invalid(loader::locate_findings(&prepared.source, document, &findings)).into())
 }
 
-/// Reports a `max_cost` if no model of the run has a price.
+/// Returns a finding if the ensemble has a `max_cost`, but no model of the run has a price.
 fn check_budget_price(ensemble: &Ensemble, prices: ModelPriceStatus) -> Option<Finding> {
     ensemble
         .limits
@@ -159,7 +160,7 @@ fn check_budget_price(ensemble: &Ensemble, prices: ModelPriceStatus) -> Option<F
     Some(finding.with_help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`"))
 }
 
-/// Makes runners, each once: an agent may be a tool of others too.
+/// A factory of runners that builds each runner once, because an agent can also be a tool of other agents.
 struct RunnerFactory<'a> {
     parts: AgentBuildContext<'a>,
     open: &'a NestedEnsembleOpener<'a>,
@@ -169,7 +170,7 @@ struct RunnerFactory<'a> {
 }
 
 impl RunnerFactory<'_> {
-    /// Returns the agent's runner, made at the first call. Agents are no tools of each other in a circle.
+    /// Returns the runner of the agent, which is built on the first call, or its replacement.
     fn get_or_build_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         if let Some(cached_runner) = self.built_runners.borrow().get(&agent.name) {
             return Ok(cached_runner.clone());
@@ -192,7 +193,7 @@ impl RunnerFactory<'_> {
         Ok(built_runner)
     }
 
-    /// Returns the prices of the models that the run can ask, also in nested ensembles.
+    /// Returns the status of the prices of all models that the run can call, including nested ensembles.
     fn find_run_prices(&self) -> ModelPriceStatus {
         let ensemble = self.parts.prepared.plan.ensemble();
         let of_agents = ensemble.agents.iter().flat_map(|agent| {
@@ -206,6 +207,7 @@ impl RunnerFactory<'_> {
         own_prices.max(self.nested_prices.get())
     }
 
+    /// Returns the status of the price of one model of an agent.
     fn find_model_price(&self, agent: &Agent, choice: &ModelChoice) -> ModelPriceStatus {
         let resolved = self.parts.profiles.resolve_chain(choice);
         let has_price = resolved.is_ok_and(|all| all.chain.iter().any(|link| link.profile.cost.is_some()));
@@ -217,6 +219,7 @@ impl RunnerFactory<'_> {
         }
     }
 
+    /// Returns whether a stub replaces the agent, or each of its executions.
     fn is_agent_replaced(&self, agent: &Agent) -> bool {
         self.agent_replacements().is_some_and(|stand_ins| {
             stand_ins.find_whole_agent_runner(agent).is_some() || stand_ins.find_execution_runner(agent).is_some()
@@ -244,11 +247,12 @@ impl RunnerFactory<'_> {
         }
     }
 
+    /// Returns the replacements of agents, if the run has any.
     fn agent_replacements(&self) -> Option<&dyn AgentReplacements> {
         self.parts.shared.replacements.as_deref()
     }
 
-    /// Returns the runner in the place of the agent's own, if there is one, or if its own needs something from outside.
+    /// Returns the runner that replaces the agent, if there is a stub, or if the agent needs an external resource that is not available.
     fn find_replacing_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let stand_ins = self.agent_replacements()?;
         let needs = || match (self.find_responder_profile(agent), &agent.kind) {
@@ -264,12 +268,12 @@ impl RunnerFactory<'_> {
             .or_else(|| stand_ins.find_required_replacement(agent, needs()?))
     }
 
-    /// Finds the model profile that answers for this agent.
+    /// Returns the model profile that answers for this agent.
     fn find_responder_profile(&self, agent: &Agent) -> Option<Arc<str>> {
         self.replacements_for_answering(agent)?.find_responder_profile(agent)
     }
 
-    /// Finds the generator that answers for this agent.
+    /// Returns the generator that answers for this agent.
     fn find_response_generator(&self, agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
         self.replacements_for_answering(agent)?.find_response_generator(agent)
     }
@@ -280,6 +284,11 @@ impl RunnerFactory<'_> {
         self.agent_replacements().filter(|_| is_possible)
     }
 
+    /// Builds the runner of the agent itself, with its model, tools and servers.
+    ///
+    /// # Errors
+    ///
+    /// The agent cannot run on this machine.
     fn build_own_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
@@ -382,7 +391,7 @@ impl RunnerFactory<'_> {
     }
 }
 
-/// Puts the parts of an agent with `for_each` round its runner.
+/// Wraps the runner of an agent with `for_each` in a runner that executes the parts.
 fn wrap_in_for_each(
     agent: &Agent,
     (runner, simulated): BuiltRunner,
@@ -397,7 +406,7 @@ fn wrap_in_for_each(
     ))
 }
 
-/// Puts the agent's schema round its runner.
+/// Wraps the runner of an agent with an output schema in a runner that checks the outputs.
 fn wrap_in_schema_check(agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
     let is_reply = matches!(agent.kind, AgentKind::Llm(_));
     match agent.output_schema.as_ref().map(OutputSchema::compile) {

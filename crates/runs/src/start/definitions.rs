@@ -1,7 +1,7 @@
 //! The definitions of agents: digests of everything outside the text of an ensemble that determines the results of its agents.
 //!
-//! A start of a run records them. A resume, a fork or a rerun compares them with the files as they are now, and reuses a result
-//! only if they are the same.
+//! The start of a run records the definitions. A resume, a fork or a rerun compares them with the current files, and reuses a result only
+//! if they are equal.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -27,10 +27,10 @@ use ensemble_scripts::regular_files::read_bytes_with_limit;
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
 use crate::project::Project;
 
-/// The size of files above which size and time of change stand for the content: 16 MiB.
+/// The maximum size of files whose content is digested: 16 MiB. For larger files, size and modification time are used.
 const MAX_DIGESTED_FILE_BYTES: u64 = 16 << 20;
 
-/// A digest of something that is not there.
+/// The digest of a file or profile that is missing.
 const MISSING_DIGEST: &str = "missing";
 
 /// The options of a run that replace agents, answers and models.
@@ -44,7 +44,7 @@ pub(crate) struct DefinitionOptions<'a> {
 }
 
 impl<'a> DefinitionOptions<'a> {
-    /// Returns the options of definitions that the records of a run contain.
+    /// Returns the options for definitions that are compared with the records of a run.
     pub(crate) fn for_records(
         overrides: &'a [ModelOverride],
         stubs: &'a BTreeMap<Arc<str>, Arc<str>>,
@@ -59,7 +59,7 @@ impl<'a> DefinitionOptions<'a> {
     }
 }
 
-/// Reads the digests of everything outside the text that determines the results of the agents, as it is now.
+/// Computes the digests of everything outside the text of the ensemble that determines the results of its agents, from the current files.
 pub(crate) fn compute_definitions(
     prepared: &PreparedEnsemble,
     options: DefinitionOptions<'_>,
@@ -84,7 +84,7 @@ pub(crate) fn compute_definitions(
     definitions.filter(|(_, definition)| !definition.is_empty()).collect()
 }
 
-/// An ensemble whose agents are defined.
+/// An ensemble whose agents are defined, with its folders and profiles.
 struct DefinitionScope<'e> {
     ensemble: &'e Ensemble,
     places: ScriptFolders,
@@ -93,6 +93,7 @@ struct DefinitionScope<'e> {
     files: Vec<PathBuf>,
 }
 
+/// The computation of the definitions of an ensemble and its nested ensembles, with cached digests.
 struct DefinitionDigester<'a> {
     project: &'a Project,
     options: DefinitionOptions<'a>,
@@ -102,7 +103,7 @@ struct DefinitionDigester<'a> {
     nested_definitions: RefCell<HashMap<PathBuf, Arc<AgentDefinitionDigests>>>,
 }
 
-/// Collects the parts of one agent.
+/// A collector of the parts of one agent's definition.
 struct DefinitionCollector<'r, 'e> {
     reader: &'r DefinitionDigester<'r>,
     scope: &'r DefinitionScope<'e>,
@@ -112,6 +113,7 @@ struct DefinitionCollector<'r, 'e> {
 }
 
 impl DefinitionDigester<'_> {
+    /// Creates the scope of an ensemble. Loads profiles only if an agent names one.
     fn create_scope<'e>(
         &self,
         ensemble: &'e Ensemble,
@@ -138,6 +140,7 @@ impl DefinitionDigester<'_> {
         }
     }
 
+    /// Collects the definition of one agent.
     fn define_agent(&self, agent: &Agent, scope: &DefinitionScope<'_>) -> AgentDefinitionDigests {
         let mut collector = DefinitionCollector {
             reader: self,
@@ -149,11 +152,12 @@ impl DefinitionDigester<'_> {
         collector.definition
     }
 
-    /// Returns the name of the file for people: relative to the project root if the file is in the root.
+    /// Returns the path of a file relative to the project root, or the full path outside of the root.
     fn display_path(&self, path: &Path) -> String {
         path.strip_prefix(self.root).unwrap_or(path).display().to_string()
     }
 
+    /// Returns the digest of a file, which is computed once. Returns `missing` if the file cannot be read.
     fn cached_file_digest(&self, path: &Path) -> Arc<str> {
         if let Some(cached_digest) = self.files.borrow().get(path) {
             return cached_digest.clone();
@@ -165,7 +169,7 @@ impl DefinitionDigester<'_> {
         read
     }
 
-    /// Returns the parts of a nested ensemble: its file, and everything behind its agents.
+    /// Returns the definition of a nested ensemble: its text, and the definitions of its agents. Computes the definition once.
     fn cached_nested_definition(&self, file: &Path, scope: &DefinitionScope<'_>) -> Arc<AgentDefinitionDigests> {
         if let Some(cached_definition) = self.nested_definitions.borrow().get(file) {
             return cached_definition.clone();
@@ -197,6 +201,7 @@ impl DefinitionDigester<'_> {
 }
 
 impl DefinitionCollector<'_, '_> {
+    /// Adds all parts of the agent, once per agent: replacements, script, model, tools and nested ensemble.
     fn add_agent_parts(&mut self, agent: &Agent) {
         if self.agents.contains(&agent.name) {
             return;
@@ -212,6 +217,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the program or profile, the context window and the tools of an LLM agent.
     fn add_llm_parts(&mut self, llm: &LlmSpec) {
         match llm.acp_agent() {
             Some(acp) => {
@@ -240,6 +246,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the script or profile that answers for an input agent.
     fn add_input_responses(&mut self, input: &QuestionSpec) {
         match &input.responses {
             Some(PreparedResponses::Script(script)) => self.add_script_files(script),
@@ -250,6 +257,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the parts of a tool: its script, agent, nested ensemble, program or summary profile.
     fn add_tool_parts(&mut self, name: &str) {
         let Some(tool) = self.scope.ensemble.find_tool(name) else {
             return;
@@ -278,6 +286,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the files of a script, or a missing digest if the script must be a file.
     fn add_script_files(&mut self, script: &str) {
         let files = find_script_files(script, &self.scope.places);
         if files.is_empty() && must_be_file(script) {
@@ -287,6 +296,7 @@ impl DefinitionCollector<'_, '_> {
         self.add_file_digests(files);
     }
 
+    /// Adds the digests of these files.
     fn add_file_digests(&mut self, files: Vec<PathBuf>) {
         for file in files {
             let part = DefinitionPart::new(DefinitionPartKind::Script, self.reader.display_path(&file));
@@ -295,6 +305,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the digest of a profile with its fallbacks and scripts.
     fn add_profile_digest(&mut self, choice: &ModelChoice) {
         let name: Arc<str> = match choice {
             ModelChoice::Profile(name) => name.clone(),
@@ -318,6 +329,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
+    /// Adds the definition of a nested ensemble, unless the ensemble contains itself.
     fn add_nested_parts(&mut self, named: &str) {
         let ScriptFolders {
             ensemble_dir,
@@ -337,7 +349,7 @@ impl DefinitionCollector<'_, '_> {
         }
     }
 
-    /// Adds what replaces the agent or agents of the nested ensemble of this name. Nested ensembles have no own ones.
+    /// Adds the stubs and responders of this agent and of agents nested in it. Nested ensembles have none of their own.
     fn add_replacements(&mut self, name: &str) {
         if self.scope.files.len() > 1 {
             return;
@@ -358,7 +370,7 @@ impl DefinitionCollector<'_, '_> {
     }
 }
 
-/// Returns a text of everything in a profile and its fallbacks that determines replies.
+/// Describes everything in a profile and its fallbacks that determines replies.
 fn describe_profile_chain(resolved: &ProfileChain) -> String {
     let mut text = String::new();
     for link in &resolved.chain {
@@ -383,7 +395,8 @@ fn describe_profile_chain(resolved: &ProfileChain) -> String {
     text
 }
 
-/// Returns the SHA-256 of the content, in hex; of a large file, a digest of its size and the time of its last change.
+/// Returns the SHA-256 of the content in hex. For a large file, digests the size and the modification time instead. Returns `None` if the
+/// file cannot be read.
 fn file_content_digest(path: &Path) -> Option<String> {
     let data = path.metadata().ok().filter(|data| data.is_file())?;
     if data.len() > MAX_DIGESTED_FILE_BYTES {
@@ -395,17 +408,17 @@ fn file_content_digest(path: &Path) -> Option<String> {
         .map(|bytes| sha256_of_bytes(&bytes))
 }
 
-/// The definitions that the records of a run contain.
+/// The definitions in the records of a run.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedDefinitions {
-    /// Those of the executions that the run performed last; `None`: not recorded.
+    /// The definitions of the latest executions. `None` if the records contain no definitions.
     pub(crate) latest: Option<ExternalDefinitionDigests>,
     /// Agents, with the number of the last execution that was performed with another definition than the latest.
     outdated_agents: BTreeMap<Arc<str>, u32>,
 }
 
 impl RecordedDefinitions {
-    /// Collects them.
+    /// Collects the latest definitions, and the last execution with an outdated definition of each agent.
     pub(crate) fn from_records(records: &[Record]) -> Self {
         let mut all = Self::default();
         let mut executed: HashMap<Arc<str>, u32> = HashMap::new();

@@ -23,7 +23,7 @@ pub(crate) enum ExecutedParts {
     Nothing,
 }
 
-/// Returns the errors in files that the run needs. `executed_parts` are those of the agents, in the order of the file.
+/// Returns the errors in files that the run needs. `executed_parts` has one entry per agent, in the order of the file.
 pub(crate) fn find_needed_file_errors(parts: &AgentBuildContext<'_>, executed_parts: &[ExecutedParts]) -> Vec<Finding> {
     let ensemble = parts.prepared.plan.ensemble();
     let folder = EnsembleFolder::for_run(parts.prepared, &parts.shared.project);
@@ -33,19 +33,20 @@ pub(crate) fn find_needed_file_errors(parts: &AgentBuildContext<'_>, executed_pa
     findings
 }
 
-/// The files that the agents of an ensemble need.
+/// A filter for the files that the executed parts of agents need.
 struct NeededFileFilter<'a> {
     parts: &'a AgentBuildContext<'a>,
     executed_parts: &'a [ExecutedParts],
 }
 
 impl NeededFileFilter<'_> {
+    /// Returns all agents, each with the parts that the run executes.
     fn agents_with_executed_parts(&self) -> impl Iterator<Item = (&Agent, ExecutedParts)> {
         let agents = self.parts.prepared.plan.ensemble().agents.iter();
         agents.zip(self.executed_parts.iter().copied())
     }
 
-    /// Returns whether the run needs the file that the text names at this route.
+    /// Returns whether the run needs the file that the ensemble names at this route.
     fn needs_file_at_route(&self, route: &Route) -> bool {
         match route.0.as_slice() {
             [RouteStep::Key(section), RouteStep::Index(at), ..] if &**section == "agents" => {
@@ -59,7 +60,7 @@ impl NeededFileFilter<'_> {
         }
     }
 
-    /// Returns whether this agent, or another one with the same script, needs the file.
+    /// Returns whether the agent with this index, or another one with the same script, needs the file at this route.
     fn needs_agent_file(&self, at: usize, route: &Route) -> bool {
         let Some((agent, executed)) = self.agents_with_executed_parts().nth(at) else {
             return true;
@@ -76,7 +77,7 @@ impl NeededFileFilter<'_> {
         !is_replaced || (find_own_script(agent).is_some() && self.agents_with_executed_parts().any(shares_script))
     }
 
-    /// Returns whether an agent that runs can call the tool, or no agent uses the tool.
+    /// Returns whether an executed agent can call the tool, or no agent uses the tool.
     fn needs_tool_file(&self, name: &str) -> bool {
         let uses_tool = |agent: &Agent| agent.kind.callable_tools().iter().any(|used| *used.tool == *name);
         let replacements = self.parts.shared.replacements.as_deref();
@@ -98,7 +99,7 @@ impl NeededFileFilter<'_> {
         users.peek().is_none() || users.any(|(_, executed)| executed != ExecutedParts::Nothing)
     }
 
-    /// Returns whether a model that runs has the profile, or no agent uses the profile.
+    /// Returns whether an executed model has the profile, or no agent uses the profile.
     fn needs_profile_file(&self, name: &str) -> bool {
         let users: Vec<bool> = self
             .agents_with_executed_parts()
@@ -108,7 +109,7 @@ impl NeededFileFilter<'_> {
         users.is_empty() || users.contains(&true)
     }
 
-    /// Returns whether the profile of the file is one that the models of the agent have: no other model replaces it.
+    /// Returns whether a model of the agent resolves to the simulated profile of the file, without an override.
     fn uses_file_profile(&self, agent: &Agent, name: &str) -> bool {
         let models = self.parts.prepared.plan.ensemble().list_agent_models(agent);
         models.iter().any(|choice| {
@@ -120,6 +121,7 @@ impl NeededFileFilter<'_> {
         })
     }
 
+    /// Returns whether the agent names this profile.
     fn names_profile_directly(&self, agent: &Agent, name: &str) -> bool {
         let is_named = |choice: &ModelChoice| matches!(choice, ModelChoice::Profile(profile) if **profile == *name);
         let models = self.parts.prepared.plan.ensemble().list_agent_models(agent);
@@ -127,7 +129,7 @@ impl NeededFileFilter<'_> {
     }
 }
 
-/// Returns the script of an agent, or the one that answers for its person.
+/// Returns the script of a script agent, or the script that answers for an input agent.
 fn find_own_script(agent: &Agent) -> Option<&str> {
     match &agent.kind {
         AgentKind::Script { script, .. } => Some(script),

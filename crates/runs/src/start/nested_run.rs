@@ -1,6 +1,6 @@
-//! Ensembles as agents of ensembles: a run inside the run, with a log of its own.
+//! Ensembles as agents of ensembles. Each execution is a nested run with a separate log.
 //!
-//! Invariant: an inner run that was interrupted goes on where it began.
+//! Invariant: an interrupted nested run is resumed in place.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,22 +24,23 @@ use crate::prepare::{MAX_NESTING_DEPTH, PreparedEnsemble, prepare_nested_file};
 use crate::runners::shared_parts::{ReadyNestedEnsemble, SharedRunServices};
 use crate::start::agents::{ReadyAgents, build_all_agents};
 
-/// The version that started or resumed a run, as the log keeps it.
+/// The version of the program that started or resumed a run, as recorded in the log.
 pub(crate) const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where the runs inside the run are kept: set when the run has its place, before anything is executed.
+/// The outermost run, which is set before any execution starts. It stores the nested runs.
 pub(crate) type OutermostRunCell = Arc<std::sync::OnceLock<Arc<dyn StoredRun>>>;
 
+/// A nested ensemble with its agents, ready to run.
 struct PreparedNestedEnsemble {
     prepared: PreparedEnsemble,
     agents: ReadyAgents,
     shared: SharedRunServices,
     outermost: OutermostRunCell,
-    /// Who drives its conversations, if not the outer run.
+    /// The driver of the nested runs, if the outer run does not drive them.
     outside_driver: Option<TimedNestedDriver>,
 }
 
-/// Makes the ensemble that an agent names ready: everything in it is checked before the outer run starts.
+/// Prepares the nested ensemble that an agent names: loads and checks the ensemble, and builds its agents, before the outer run starts.
 pub(crate) fn prepare_nested_ensemble(
     named: &str,
     outer: &PreparedEnsemble,
@@ -75,14 +76,14 @@ pub(crate) fn prepare_nested_ensemble(
     })
 }
 
-/// Opens ensembles inside the run that is kept there.
+/// Returns a function that prepares nested ensembles of this run.
 pub(crate) fn nested_ensemble_opener(
     outermost: OutermostRunCell,
 ) -> impl Fn(&str, &PreparedEnsemble, &SharedRunServices) -> Result<ReadyNestedEnsemble, RunError> {
     move |named, outer, shared| prepare_nested_ensemble(named, outer, shared, &outermost)
 }
 
-/// Refuses an ensemble that contains itself, and too many inside each other.
+/// Refuses an ensemble that contains itself, and too many levels of nesting.
 fn check_nesting(path: &PathBuf, shared: &SharedRunServices) -> Result<(), RunError> {
     if let Some(at) = shared.outer.iter().position(|outer| outer == path) {
         let path_text = |path: &PathBuf| shared.project.relative_path(path).display().to_string();
@@ -96,19 +97,19 @@ fn check_nesting(path: &PathBuf, shared: &SharedRunServices) -> Result<(), RunEr
     Ok(())
 }
 
-/// Returns the name of the run of an attempt. Parts run side by side, each with a run of its own.
+/// Returns the name of the nested run of an attempt. Each part of an execution has a separate run.
 fn attempt_run_name(execution: &ExecutionInput, attempt: u32) -> String {
     let part = execution.part.as_ref();
     let part = part.map_or_else(String::new, |part| format!(".{}", part.index));
     format!("{}-{}{part}-{attempt}", execution.agent_name, execution.execution)
 }
 
-/// Returns the numbers of the attempts whose run this attempt can go on with, the latest first.
+/// Returns the numbers of the interrupted attempts whose run this attempt can resume, the latest first.
 fn interrupted_attempts(execution: &ExecutionInput) -> impl Iterator<Item = u32> {
     (execution.attempt - execution.lost_attempts..execution.attempt).rev()
 }
 
-/// Returns the name of the run of this attempt: that of an attempt that was interrupted, if it has begun one.
+/// Returns the name of the nested run: that of an interrupted attempt that has started its run, or a new name.
 fn choose_run_name(execution: &ExecutionInput, has_begun: impl Fn(&str) -> bool) -> String {
     let mut before = interrupted_attempts(execution).map(|attempt| attempt_run_name(execution, attempt));
     let begun_name = before.find(|name| has_begun(name));
@@ -135,7 +136,7 @@ impl NestedRunService for PreparedNestedEnsemble {
     }
 }
 
-/// Describes why no conversation took place.
+/// Converts the error that prevented a nested conversation to the failure of the execution.
 fn nested_start_failure(error: RunError) -> ExecutionFailure {
     let kind = match error {
         RunError::Inputs(_) => FailureKind::Schema,
@@ -144,11 +145,11 @@ fn nested_start_failure(error: RunError) -> ExecutionFailure {
     ExecutionFailure::new(kind, error.to_string())
 }
 
-/// Reports the records of a nested run, and keeps its usage in the ledger of the attempt around it.
+/// A reporter that forwards the records of a nested run, and stores its usage in the ledger of the outer attempt.
 struct NestedUsageReporter<'a> {
     reporter: RunHubReporter,
     ledger: &'a AttemptLedger,
-    /// What the outer run has recorded of the nested run.
+    /// The usage of the nested run that the outer run has recorded.
     used_before: ModelUsage,
 }
 
@@ -160,7 +161,7 @@ impl Reporter for NestedUsageReporter<'_> {
     }
 }
 
-/// A run inside the run, as it is found or made.
+/// A nested run that was resumed or created, with its state and log.
 struct OpenedNestedRun {
     run: Arc<dyn StoredRun>,
     state: ConversationState,
@@ -169,7 +170,7 @@ struct OpenedNestedRun {
 }
 
 impl PreparedNestedEnsemble {
-    /// The conversation is a run that somebody else drives.
+    /// Runs the conversation with a driver of nested runs. Returns its final state.
     async fn run_with_outside_driver(
         &self,
         outside: &TimedNestedDriver,
@@ -191,6 +192,7 @@ impl PreparedNestedEnsemble {
         }
     }
 
+    /// Runs the conversation in this process, with its own log. Records its usage in the ledger.
     async fn run_in_process(
         &self,
         execution: &ExecutionInput,
@@ -259,7 +261,8 @@ impl PreparedNestedEnsemble {
         Ok(state)
     }
 
-    /// Returns the inputs of the inner conversation, and its context, which holds them too.
+    /// Returns the inputs of the nested conversation, and its context with the same inputs. Omits optional inputs that the ensemble does
+    /// not declare.
     fn resolve_nested_inputs(&self, given: NestedRunArguments) -> Result<(RunContext, RunContext), RunError> {
         let NestedRunArguments {
             inputs,
@@ -281,7 +284,7 @@ impl PreparedNestedEnsemble {
         Ok((resolved.unwrap_or_default(), context))
     }
 
-    /// Returns the run of this execution, for somebody else.
+    /// Builds the start of the nested run for a driver outside of this run.
     fn build_nested_start(
         &self,
         execution: &ExecutionInput,
@@ -301,6 +304,7 @@ impl PreparedNestedEnsemble {
         }
     }
 
+    /// Returns the first event of the nested run.
     fn nested_start_event(
         &self,
         run_id: Arc<str>,
@@ -330,8 +334,7 @@ impl PreparedNestedEnsemble {
         }
     }
 
-    /// Returns the inner run of this execution: the one that was interrupted, or a new one for an attempt that starts
-    /// afresh.
+    /// Returns the nested run of this execution: the interrupted run, or a new run.
     async fn resume_or_create_run(&self, execution: &ExecutionInput) -> Result<OpenedNestedRun, RunError> {
         let outer = self.resolve_outer_run(execution).await?;
         for attempt in interrupted_attempts(execution) {
@@ -356,7 +359,7 @@ impl PreparedNestedEnsemble {
         })
     }
 
-    /// Returns the run that the execution belongs to, which may itself be inside others.
+    /// Returns the run to which the execution belongs, which can itself be nested.
     async fn resolve_outer_run(&self, execution: &ExecutionInput) -> Result<Arc<dyn StoredRun>, RunError> {
         let unknown = || StoreError::Unknown {
             id: execution.run_id.to_string(),
@@ -370,7 +373,7 @@ impl PreparedNestedEnsemble {
         Ok(run)
     }
 
-    /// Returns the inner run, if it can go on: it stays where it began, so that no crash can part it.
+    /// Resumes the nested run in place. Returns `None` if the run is empty or was started with another text of the ensemble.
     async fn try_resume_run(
         &self,
         run: Arc<dyn StoredRun>,

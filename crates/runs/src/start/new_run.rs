@@ -1,6 +1,6 @@
-//! The place of a new run in the store, with its first records.
+//! A new run in the store, with its first records.
 //!
-//! Invariant: a run that could not begin is not in the store.
+//! Invariant: a run that could not be started is not in the store.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use ensemble_core::store::{Durability, LogEnd, RunId, RunLease, RunStore, StoreE
 use crate::drive::host::RunHost;
 use crate::error::RunError;
 
-/// The place of a new run.
+/// The options for storing a new run.
 pub(crate) struct NewRunOptions<'a> {
     pub(crate) store: &'a dyn RunStore,
     pub(crate) host: &'a RunHost,
     /// The text of the ensemble.
     pub(crate) ensemble: &'a str,
-    /// The id; `None`: one of the present time.
+    /// The id of the run. `None` means an id from the current time.
     pub(crate) id: Option<&'a RunId>,
     pub(crate) durability: Durability,
 }
 
-/// A new run in the store.
+/// A new run in the store, with its lease, its log and its first records.
 pub(crate) struct StoredNewRun {
     pub(crate) stored: Arc<dyn StoredRun>,
     pub(crate) lease: Box<dyn RunLease>,
@@ -33,9 +33,10 @@ pub(crate) struct StoredNewRun {
 }
 
 impl NewRunOptions<'_> {
-    /// Creates the run and appends its first records.
+    /// Creates the run and appends its first records. Removes the run if a record cannot be appended.
     ///
     /// # Errors
+    ///
     /// The store cannot be written.
     pub(crate) async fn create_with_records(self, records: Vec<Record>) -> Result<StoredNewRun, RunError> {
         let stored = match self.id {
@@ -61,7 +62,7 @@ impl NewRunOptions<'_> {
     }
 }
 
-/// Returns the lease and the log of a new run, with its first records.
+/// Takes the lease of a new run, opens its log and appends its first records.
 async fn append_first_records(
     stored: &dyn StoredRun,
     durability: Durability,
@@ -82,7 +83,7 @@ async fn append_first_records(
     Ok((lease, log))
 }
 
-/// Returns the record with its number and its run's id.
+/// Returns the record with its sequence number, and the first event with the id of its run.
 fn with_run_position(mut record: Record, seq: u64, id: &RunId) -> Record {
     record.seq = seq;
     if let Event::RunStarted(started) = &mut record.event {
@@ -91,7 +92,7 @@ fn with_run_position(mut record: Record, seq: u64, id: &RunId) -> Record {
     record
 }
 
-/// Returns a new run, under an id that no other has.
+/// Creates a run with an id from the current time and a random number that no other run has.
 async fn create_run_with_free_id(
     store: &dyn RunStore,
     host: &RunHost,
@@ -109,7 +110,7 @@ async fn create_run_with_free_id(
     }
 }
 
-/// Returns the number of an id among all ids of one time.
+/// Returns a random number for an id, below the number of ids per time.
 fn random_id_number(host: &RunHost) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,6 +1,6 @@
-//! An ensemble whose agents can run, before it has a run.
+//! A run whose agents are built, before the run starts.
 //!
-//! Invariant: nothing is written before `begin`.
+//! Invariant: nothing is written before the start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ use crate::start::nested_run::{OutermostRunCell, PROGRAM_VERSION, nested_ensembl
 use crate::start::new_run::{NewRunOptions, StoredNewRun};
 use crate::start::substitutes::RunReplacements;
 
-/// An ensemble whose agents can run. Nothing was written and nothing was started yet.
+/// A run whose agents are ready. Nothing is written and no execution is started yet.
 pub struct ReadyRun {
     pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) host: RunHost,
@@ -59,21 +59,21 @@ pub struct ReadyRun {
     durability: Durability,
     refuses_exhausted: bool,
     opening: RunOpening,
-    /// The lease of the run that this one takes over from: nobody else drives that meanwhile.
+    /// The lease of the run from which this run takes over, so that no other process drives that run meanwhile.
     pub(crate) source_lease: Option<Box<dyn RunLease>>,
 }
 
-/// The beginning of a run.
+/// The first records of a new run, or the resumed run with its next event.
 pub(crate) enum RunOpening {
-    /// With a new log, which holds these records first; then the event, if there is one. The first record starts the run.
+    /// A new log that starts with these records, followed by the event, if any. The first record starts the run.
     New {
         store: Arc<dyn RunStore>,
-        /// The id; `None`: one of its time.
+        /// The id of the run. `None` means an id from the current time.
         id: Option<RunId>,
         records: Vec<Record>,
         then: Option<Event>,
     },
-    /// It goes on from its log with this event.
+    /// An existing log that continues with this event.
     Resume {
         run: Arc<dyn StoredRun>,
         lease: Box<dyn RunLease>,
@@ -84,7 +84,7 @@ pub(crate) enum RunOpening {
 }
 
 impl RunOpening {
-    /// Notes in the first event of this process in which span the run goes on.
+    /// Sets the parent span in the first event that this process records.
     fn set_trace_parent(&mut self, trace: Option<&TraceParent>) {
         let Some(trace) = trace.cloned() else { return };
         let event = match self {
@@ -100,7 +100,7 @@ impl RunOpening {
     }
 }
 
-/// The parts of options that make agents ready.
+/// The parts of the options from which agents are built.
 pub(crate) struct AgentBuildOptions<'a> {
     pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) options: RunOptions,
@@ -108,7 +108,7 @@ pub(crate) struct AgentBuildOptions<'a> {
     pub(crate) models: &'a [String],
     pub(crate) project: &'a Project,
     pub(crate) host: &'a RunHost,
-    /// Who drives the runs of inner ensembles, if not the run.
+    /// The driver of nested runs, if the run does not drive them itself.
     pub(crate) inner_run_driver: Option<Arc<dyn NestedRunDriver>>,
     /// The names of agents and tools in the options were checked when the run started.
     pub(crate) are_checked: bool,
@@ -121,7 +121,7 @@ pub(crate) struct RunArguments {
     pub(crate) inputs: RunContext,
 }
 
-/// Agents that can run, with what the run needs beside them.
+/// The built agents of a run, with the services and options that the run needs.
 pub(crate) struct BuiltRunAgents {
     pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) host: RunHost,
@@ -135,18 +135,22 @@ pub(crate) struct BuiltRunAgents {
     refuses_exhausted: bool,
 }
 
-/// The runners of executions.
+/// The runners of executions, without a run.
 pub(crate) struct ExecutionRunners {
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     pub(crate) servers: Arc<McpServers>,
     pub(crate) programs: Arc<ExternalPrograms>,
     pub(crate) secrets: Secrets,
-    /// Where runs inside the run are kept.
+    /// The outermost run, which stores nested runs.
     pub(crate) outermost: OutermostRunCell,
 }
 
 impl AgentBuildOptions<'_> {
-    /// Makes every agent ready.
+    /// Builds all agents, after checks of permissions, answers and replacements.
+    ///
+    /// # Errors
+    ///
+    /// An option does not match the ensemble, or an agent cannot run.
     pub(crate) fn build_agents(self) -> Result<BuiltRunAgents, RunError> {
         let Self {
             prepared,
@@ -247,12 +251,13 @@ impl AgentBuildOptions<'_> {
     }
 }
 
+/// Resolves the links of the path. Returns the path unchanged if that fails.
 fn canonicalize_if_possible(path: PathBuf) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
 impl BuiltRunAgents {
-    /// Returns the first event of a run of this ensemble, without an id.
+    /// Builds the first event of a run of this ensemble, without an id. `file` is the path of the ensemble.
     pub(crate) fn build_start_event(&self, file: String, given: RunArguments, models: &[String]) -> RunStarted {
         RunStarted {
             format: JOURNAL_FORMAT,
@@ -276,7 +281,7 @@ impl BuiltRunAgents {
         }
     }
 
-    /// Reads the digests of everything behind the agents as it is now.
+    /// Computes the digests of everything outside the text that determines the results of the agents, from the current files.
     pub(crate) fn compute_current_definitions(&self) -> ExternalDefinitionDigests {
         let options = DefinitionOptions::for_records(&self.shared.overrides, &self.stubs, &self.responders);
         compute_definitions(&self.prepared, options, &self.shared.project)
@@ -304,6 +309,7 @@ impl BuiltRunAgents {
         }
     }
 
+    /// Adds the opening of the run to the built agents.
     pub(crate) fn into_ready_run(self, opening: RunOpening) -> ReadyRun {
         ReadyRun {
             prepared: self.prepared,
@@ -324,7 +330,7 @@ impl BuiltRunAgents {
 }
 
 impl ReadyRun {
-    /// Returns the ensemble.
+    /// Returns the ensemble of the run.
     pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
@@ -334,12 +340,12 @@ impl ReadyRun {
         &self.prepared.warnings
     }
 
-    /// Agents that a simulated model answers for.
+    /// Returns the names of the agents with a simulated model.
     pub fn simulated_agents(&self) -> &[Arc<str>] {
         &self.agents.simulated_agents
     }
 
-    /// Returns the time, by the clock of the run.
+    /// Returns the current time of the run's host.
     pub fn current_time(&self) -> chrono::DateTime<chrono::Utc> {
         self.host.now()
     }
@@ -355,7 +361,7 @@ impl ReadyRun {
         }
     }
 
-    /// With this input, or this message where the run goes on.
+    /// Sets the input of a new run, or the message of a run that continues.
     pub fn set_input_or_message(&mut self, text: Arc<str>) {
         match &mut self.opening {
             RunOpening::New { records, .. } => {
@@ -371,11 +377,11 @@ impl ReadyRun {
         }
     }
 
-    /// Decides what would happen first: which agents would run in the next turn, or how the run would end. Nothing is
-    /// executed.
+    /// Decides the first step without executing it: the agents of the next turn, or the end of the run.
     ///
     /// # Errors
-    /// The records with which the run begins are illegal.
+    ///
+    /// The first records of the run are illegal.
     pub fn preview_first_decision(&self) -> Result<NextDecision, RunError> {
         let mut state = match &self.opening {
             RunOpening::New { records, .. } => ConversationState::from_records(self.prepared.plan.clone(), records)?,
@@ -392,9 +398,10 @@ impl ReadyRun {
         Ok(decide_next_step(&self.prepared.plan, &state))
     }
 
-    /// Gives the run its place in the store, and drives it in a task of its own.
+    /// Stores the run and spawns the task that drives it. Returns its handle.
     ///
     /// # Errors
+    ///
     /// The store cannot be written.
     pub fn start_and_spawn(mut self) -> BoxFuture<'static, Result<RunHandle, RunError>> {
         Box::pin(async move {
@@ -494,7 +501,7 @@ impl ReadyRun {
     }
 }
 
-/// Puts runners before some agents' own.
+/// Replaces the runner of each agent by the result of `replace`, which receives the agent's index and its own runner.
 pub(crate) fn replace_agent_runners(
     made: &mut BuiltRunAgents,
     mut replace: impl FnMut(usize, &Agent, Arc<dyn Runner>) -> Arc<dyn Runner>,

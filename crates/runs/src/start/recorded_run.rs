@@ -1,6 +1,6 @@
-//! A run as its store has it: its records, its ensemble as it was, and the right to drive it.
+//! A recorded run: its records, its state, and its ensemble as it was.
 //!
-//! Invariant: reading a run does not change it.
+//! Invariant: loading a run does not change the run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,22 +21,23 @@ use crate::project::Project;
 use crate::start::carried_inputs::carry_inputs_over;
 use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, compute_definitions};
 
-/// A recorded run.
+/// A recorded run with its records, its state, and the ensemble as it was when the run started.
 pub struct RecordedRun {
     /// The run.
     pub run: Arc<dyn StoredRun>,
-    /// Its log.
+    /// The records of the run, with the end of its log.
     pub journal: JournalContents,
-    /// Its ensemble, as it was.
+    /// The ensemble as it was when the run started.
     pub prepared: Arc<PreparedEnsemble>,
     /// The fold of its log.
     pub state: ConversationState,
 }
 
 impl RecordedRun {
-    /// Reads the run.
+    /// Loads the run from its store.
     ///
     /// # Errors
+    ///
     /// The log or the ensemble cannot be read.
     pub fn load<'f>(run: Arc<dyn StoredRun>, project: &'f Project) -> BoxFuture<'f, Result<Self, RunError>> {
         Box::pin(async move {
@@ -52,30 +53,31 @@ impl RecordedRun {
         })
     }
 
-    /// Returns the event with which the log begins.
+    /// Returns the first event of the log.
     ///
     /// # Errors
-    /// It begins with another.
+    ///
+    /// The log starts with another event.
     pub fn start_event(&self) -> Result<&RunStarted, RunError> {
         find_start_event(&self.journal.records)
     }
 
-    /// Returns whether there is nothing to resume.
+    /// Returns whether the run ended with an outcome that `resume` cannot continue.
     pub fn has_final_end(&self) -> bool {
         let run_end = self.state.run_end();
         run_end.is_some_and(|ended| !ended.completion_reason.is_resumable())
     }
 
-    /// Can a message continue the run?
+    /// Returns whether a user message can continue the run.
     pub fn can_continue_with_message(&self) -> bool {
         let run_end = self.state.run_end();
         run_end.is_some_and(|ended| ended.completion_reason.is_continuable())
     }
 
-    /// Returns the values that a message sets, for this ensemble: inputs match their schemas, and other names stand in
-    /// the context.
+    /// Checks the values that a message sets against the ensemble. Returns the values as changes of the context.
     ///
     /// # Errors
+    ///
     /// A value does not match its input, or a name is unknown.
     pub(crate) fn resolve_set_values(&self, ensemble: &Ensemble, set: &InputValues) -> Result<RunContext, RunError> {
         if set.values.is_empty() {
@@ -88,8 +90,7 @@ impl RecordedRun {
         Ok(carried.map_err(RunError::Inputs)?.context_changes)
     }
 
-    /// Returns the changes of the ensemble's file since the run began. Returns `None` if there are none, or if the file
-    /// is gone.
+    /// Returns the path of the ensemble's file and its changes since the run started. Returns `None` if the file is unchanged or missing.
     pub fn compare_current_file(&self, project: &Project) -> Option<(String, EnsembleChanges)> {
         let started = self.start_event().ok()?;
         let path = project.relative_path(Path::new(&started.ensemble_file));
@@ -103,8 +104,8 @@ impl RecordedRun {
         (!changes.is_empty()).then(|| (path.display().to_string(), changes))
     }
 
-    /// Returns a sentence for each script, nested ensemble and profile behind an agent that has changed since the run
-    /// recorded its digest. The run continues with them as they are now.
+    /// Describes each script, nested ensemble and profile that has changed since the run recorded its digest. The run continues with the
+    /// current versions.
     pub fn describe_changed_definitions(&self, project: &Project) -> Vec<String> {
         let recorded = RecordedDefinitions::from_records(&self.journal.records).latest;
         let (Some(recorded), Ok(started)) = (recorded, self.start_event()) else {
@@ -126,8 +127,7 @@ impl RecordedRun {
     }
 }
 
-/// Returns the agents of the open turn that are executed again when the run is resumed: those that have finished, with
-/// `on_resume: rerun`.
+/// Lists the finished agents of the open turn with `on_resume: rerun`, which are executed again when the run is resumed.
 pub fn list_agents_to_rerun(prepared: &PreparedEnsemble, state: &ConversationState) -> Vec<Arc<str>> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let finished = slots.filter(|slot| matches!(slot.progress, ExecutionProgress::Finished(_)));
@@ -143,10 +143,11 @@ pub(crate) fn has_rerun_on_resume(prepared: &PreparedEnsemble, agent: &str) -> b
     id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)
 }
 
-/// Returns the event with which the records begin.
+/// Returns the first event of the records.
 ///
 /// # Errors
-/// They begin with another, or there are none.
+///
+/// The records are empty or start with another event.
 pub fn find_start_event(records: &[Record]) -> Result<&RunStarted, RunError> {
     match records.first().map(|record| &record.event) {
         Some(Event::RunStarted(started)) => Ok(started),
@@ -154,10 +155,11 @@ pub fn find_start_event(records: &[Record]) -> Result<&RunStarted, RunError> {
     }
 }
 
-/// Returns the ensemble as it was when the run started.
+/// Loads the ensemble as it was when the run started, from the copy in the store.
 ///
 /// # Errors
-/// The copy of its text cannot be read, or has errors.
+///
+/// The copy cannot be read, or has errors.
 pub fn load_recorded_ensemble<'f>(
     run: &'f dyn StoredRun,
     started: &'f RunStarted,
@@ -187,7 +189,7 @@ pub fn load_recorded_ensemble<'f>(
     })
 }
 
-/// Returns the ensemble in the file that a run was started from, if the file still says the same.
+/// Loads the ensemble from the file from which the run was started. Returns `None` if the file has changed or cannot be loaded.
 pub fn load_if_unchanged(started: &RunStarted, project: &Project) -> Option<PreparedEnsemble> {
     let file = project.relative_path(Path::new(&started.ensemble_file));
     let prepared = prepare_file(&file, project).ok()?;

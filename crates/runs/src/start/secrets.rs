@@ -1,6 +1,6 @@
-//! Which variables of the environment are secrets of a run.
+//! The environment variables that are secrets of a run.
 //!
-//! Invariant: they are known before anything starts.
+//! Invariant: secrets are known before any process or request is started.
 
 use std::path::Path;
 
@@ -19,8 +19,8 @@ use crate::drive::host::RunHost;
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
 use crate::project::Project;
 
-/// Adds what the ensemble and its profiles make a secret: keys of providers, all values of the environment that a file
-/// names, and keys in the arguments of servers. Child processes do not inherit the keys, nor what profiles name.
+/// Adds the secrets of the ensemble and its profiles: keys of providers, all environment values that files name, and keys in arguments of
+/// servers. Withholds the keys, and the variables of profiles, from child processes.
 pub(crate) fn register_ensemble_secrets(
     ensemble: &Ensemble,
     profiles: &ModelProfiles,
@@ -59,9 +59,10 @@ pub(crate) fn register_ensemble_secrets(
     secrets.add_secrets(values.iter().map(String::as_str));
 }
 
-/// Returns the secrets of all runs of this ensemble: those of the ensemble, of the ensembles that it names, and of this program.
+/// Collects the secrets of all runs of this ensemble: those of the ensemble, its nested ensembles and this program.
 ///
 /// # Errors
+///
 /// A configuration cannot be read.
 pub(crate) fn collect_run_secrets(
     prepared: &PreparedEnsemble,
@@ -84,6 +85,7 @@ pub(crate) fn collect_run_secrets(
     Ok(secrets)
 }
 
+/// Lists the environment variables that a profile names: of its key and of its headers.
 fn list_profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
     let headers = profile.headers.iter().filter_map(|(_, text)| match text {
         ConfiguredHeader::Env(variable) => Some(variable.as_str()),
@@ -92,7 +94,7 @@ fn list_profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> 
     profile.api_key_env.as_deref().into_iter().chain(headers)
 }
 
-/// Returns the variables that agents and tools name by `{env: NAME}`, or in a list.
+/// Lists the variables that agents and tools name with `{env: NAME}`, or in a list.
 fn list_setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     let agents = ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Script { env, .. } => Some(env.as_slice()),
@@ -115,7 +117,7 @@ fn list_setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
         })
 }
 
-/// Returns the variables that sandboxes let through.
+/// Lists the variables that sandboxes allow.
 fn list_sandbox_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     let agents = ensemble.agents.iter().filter_map(|agent| agent.sandbox.as_deref());
     let tools = ensemble.tools.iter().filter_map(|(_, tool)| match &tool.kind {

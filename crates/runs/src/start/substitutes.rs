@@ -1,6 +1,6 @@
-//! Texts in the place of agents, and models in the place of people, for one run and those inside it.
+//! The stubs that replace agents, and the models that answer for input agents, of a run and its nested runs.
 //!
-//! Invariant: the start of the run records them, and a name that no agent has is an error.
+//! Invariant: the first event of the run records the replacements, and a name without an agent is an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,19 +19,19 @@ use crate::error::RunError;
 use crate::options::replacements::AgentReplacements;
 use crate::options::run_options::RunOptions;
 
-/// The way in which a text becomes an output: as for the agent itself.
+/// The conversion of a stub's text to an output, as for the agent itself.
 #[derive(Debug, Clone, Copy)]
 pub enum StubOutputMode {
     /// The reply of a model.
     Reply,
     /// The reply of a model that is asked for JSON.
     ReplyAsked,
-    /// What a program prints.
+    /// The output that a program prints.
     Printed,
 }
 
 impl StubOutputMode {
-    /// Of this agent.
+    /// Returns the mode of this agent.
     pub fn for_agent(agent: &Agent) -> Self {
         match (&agent.kind, &agent.output_schema) {
             (AgentKind::Llm(_), Some(_)) => Self::ReplyAsked,
@@ -40,10 +40,11 @@ impl StubOutputMode {
         }
     }
 
-    /// Returns the output that the text means.
+    /// Converts the text to the output.
     ///
     /// # Errors
-    /// It means none.
+    ///
+    /// The text is not a valid output.
     pub fn text_to_output(self, text: &str, ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
         match self {
             Self::Reply => Ok(reply::parse_reply_without_schema(text)),
@@ -53,18 +54,18 @@ impl StubOutputMode {
     }
 }
 
-/// The replacements of agents of a run, by their names; `outer.inner` names the agent `inner` of the ensemble `outer`. A stub
-/// of an input agent is an answer, so its name can be every name of a question: `outer[part].inner`, or `inner` if unique.
+/// The replacements of agents of a run, by name. `outer.inner` names the agent `inner` of the ensemble `outer`. A stub of an input agent
+/// can have every name of a question: `outer[part].inner`, or `inner` if unique.
 pub(crate) struct RunReplacements {
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     /// The profile of each agent, or [`RunStarted::GENERATOR`].
     responders: BTreeMap<Arc<str>, Arc<str>>,
     generators: BTreeMap<Arc<str>, Arc<dyn ResponseGenerator>>,
-    /// The agents that were made ready.
+    /// The agents that were built, with their kinds.
     ready_agents: Mutex<BTreeMap<String, ReplaceableAgentKind>>,
 }
 
-/// The kind of an agent, as far as it decides what can replace the agent.
+/// The kind of an agent, as far as the kind decides which replacements are possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReplaceableAgentKind {
     /// An input agent: a stub is its answer, and a model can answer.
@@ -76,6 +77,7 @@ enum ReplaceableAgentKind {
 }
 
 impl ReplaceableAgentKind {
+    /// Returns the kind of this agent.
     fn for_agent(agent: &Agent) -> Self {
         match agent.kind {
             AgentKind::Input(_) => Self::Person,
@@ -86,7 +88,7 @@ impl ReplaceableAgentKind {
 }
 
 impl RunReplacements {
-    /// Returns the replacements of the options, if there are any.
+    /// Creates the replacements of the options. Returns `None` if there are none.
     pub(crate) fn from_options(options: &RunOptions) -> Option<Arc<Self>> {
         let responders = options.recorded_responders();
         let is_empty = options.stubs.is_empty() && responders.is_empty();
@@ -100,7 +102,7 @@ impl RunReplacements {
         })
     }
 
-    /// For the agents of the outermost ensemble.
+    /// Returns the replacements for the agents of the outermost ensemble.
     pub(crate) fn for_outermost(self: &Arc<Self>) -> Arc<dyn AgentReplacements> {
         Arc::new(EnsembleReplacements {
             all: self.clone(),
@@ -108,10 +110,10 @@ impl RunReplacements {
         })
     }
 
-    /// Refuses names that no agent of this ensemble has, and agents of the wrong kind. Names of agents inside others are
-    /// known when all are ready.
+    /// Refuses names that no agent of this ensemble has, and agents of the wrong kind. Names of nested agents are checked later.
     ///
     /// # Errors
+    ///
     /// A name is wrong.
     pub(crate) fn check_outermost_names(&self, ensemble: &Ensemble) -> Result<(), RunError> {
         let agents = ensemble.agents.iter();
@@ -129,16 +131,17 @@ impl RunReplacements {
         })
     }
 
-    /// Refuses names of agents that were not made ready, and agents of the wrong kind.
+    /// Refuses names of agents that were not built, and agents of the wrong kind.
     ///
     /// # Errors
+    ///
     /// A name is wrong.
     pub(crate) fn check_all_names(&self) -> Result<(), RunError> {
         let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_replacement_names(&ready_agents, |_, _| false)
     }
 
-    /// Returns the answers of the stubs of input agents, by their names.
+    /// Lists the answers of the stubs of input agents, by name.
     pub(crate) fn list_input_stub_answers(&self) -> Vec<(Arc<str>, Arc<str>)> {
         let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
         let is_person = |name: &Arc<str>| match ready_agents.get(&**name) {
@@ -149,8 +152,7 @@ impl RunReplacements {
         stubs.map(|(name, text)| (name.clone(), text.clone())).collect()
     }
 
-    /// Checks the names of stubs and responders. `is_left` decides by the name, and by whether it is that of a stub, whether
-    /// the name is checked later.
+    /// Checks the names of stubs and responders. `is_left` returns whether a name is checked later; its `bool` is true for a stub.
     fn check_replacement_names(
         &self,
         agents: &BTreeMap<String, ReplaceableAgentKind>,
@@ -192,7 +194,7 @@ impl RunReplacements {
     }
 }
 
-/// Lists the input agents that a name means most precisely.
+/// Lists the addresses of the input agents that the name matches most precisely.
 fn list_matching_input_agents(name: &str, agents: &BTreeMap<String, ReplaceableAgentKind>) -> Vec<RequestAddress> {
     let people = agents.iter().filter(|(_, kind)| **kind == ReplaceableAgentKind::Person);
     let addresses: Vec<RequestAddress> = people.filter_map(|(path, _)| path.parse().ok()).collect();
@@ -204,6 +206,7 @@ fn list_matching_input_agents(name: &str, agents: &BTreeMap<String, ReplaceableA
     named.cloned().collect()
 }
 
+/// Returns the error that no agent has this name, with a similar name.
 fn unknown_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) -> RunError {
     RunError::NoSuchAgent {
         agent: name.to_owned(),
@@ -213,14 +216,14 @@ fn unknown_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clon
 }
 
 impl RunOptions {
-    /// Returns who answers for agents, as the run records it: the profiles of models, and generators.
+    /// Returns the responders of agents as the run records them: model profiles, and generators by a fixed word.
     pub(crate) fn recorded_responders(&self) -> BTreeMap<Arc<str>, Arc<str>> {
         let generators = self.generators.keys();
         let generators = generators.map(|agent| (agent.clone(), RunStarted::GENERATOR_RESPONDER.into()));
         self.responders.clone().into_iter().chain(generators).collect()
     }
 
-    /// Keeps what stood in for agents in the run from which this one goes on, where nothing else is given.
+    /// Adds the stubs and responders of the previous run for agents that exist and have no replacement in the options.
     pub(crate) fn inherit_replacements(&mut self, before: &RunStarted, has: impl Fn(&str) -> bool) {
         let is_there = |name: &Arc<str>| name.match_indices('.').any(|(end, _)| has(&name[..end])) || has(name);
         let keep_present = |all: &BTreeMap<Arc<str>, Arc<str>>| -> BTreeMap<Arc<str>, Arc<str>> {
@@ -235,7 +238,7 @@ impl RunOptions {
     }
 }
 
-/// The substitutes for the agents of one ensemble.
+/// The replacements for the agents of one ensemble.
 struct EnsembleReplacements {
     all: Arc<RunReplacements>,
     /// The agents around the ensemble.
@@ -243,6 +246,7 @@ struct EnsembleReplacements {
 }
 
 impl EnsembleReplacements {
+    /// Returns the path of an agent of this ensemble, from the outermost ensemble.
     fn full_agent_path(&self, agent: &str) -> String {
         format!("{}{agent}", self.outer_path)
     }
@@ -293,7 +297,7 @@ impl AgentReplacements for EnsembleReplacements {
     }
 }
 
-/// Gives a text, as the agent would put it out.
+/// A runner that returns the text of a stub, converted as an output of the agent.
 struct StubTextRunner {
     text: Arc<str>,
     mode: StubOutputMode,

@@ -1,4 +1,4 @@
-//! Shows a reply while it arrives.
+//! The streaming of one reply while a model writes the reply.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use crate::report::format::{DIM, NAME};
 use crate::report::wrap::TextWrapper;
 use ensemble_core::thread::{ExecutionAttemptRef, LiveUpdate, ToolCall};
 
-/// The indent of every row of a reply.
+/// The indent of every row of a reply, in columns.
 const REPLY_INDENT: usize = 4;
 
-/// Reply that is being streamed, with the state of its output.
+/// A reply that is being streamed, with the state of its output.
 pub(super) struct StreamedReply {
     pub(super) source: ExecutionAttemptRef,
-    /// Whether the line with the agent's name is written.
+    /// True if the line with the agent's name was written.
     pub(super) title_printed: bool,
     /// The beginning of a reply, until it is known whether it is text.
     buffered: String,
     /// The reply is text and is being written.
     is_text: bool,
     wrapper: TextWrapper,
-    /// Whether text of the last reply was written.
+    /// True if text of the last reply was written.
     has_text: bool,
     /// The reasoning of the present reply is being written.
     is_thinking: bool,
-    /// Whether any reasoning was written.
+    /// True if reasoning was written.
     has_reasoning: bool,
 }
 
 impl ConsoleState {
-    /// Shows an update of the streamed reply. Remembers agents whose updates are not shown because another reply is streamed.
+    /// Shows an update if its reply is the streamed one, or starts a streamed reply. Remembers agents whose updates are not shown.
     pub(super) fn show_live_update(&mut self, source: &ExecutionAttemptRef, update: LiveUpdate<'_>) {
         if self.reply.is_none() {
             if self.data_replies.contains(&source.agent) && matches!(update, LiveUpdate::Text(_)) {
@@ -111,7 +111,7 @@ impl ConsoleState {
         }
     }
 
-    /// Writes reply text. Holds back a reply that looks like a JSON object, which is shown when it is complete.
+    /// Writes reply text. Holds back a reply that looks like a JSON object until the reply is complete.
     fn write_reply_text(&mut self, reply: &mut StreamedReply, text: &str) {
         if reply.is_text {
             self.write_wrapped(reply, text);
@@ -149,7 +149,7 @@ impl ConsoleState {
         reply.has_text = false;
     }
 
-    /// Writes the line with the name of the agent, and clears the spinner.
+    /// Writes the line with the name of the agent, and clears the spinner before.
     fn write_agent_title(&mut self, reply: &mut StreamedReply) {
         if reply.title_printed {
             return;
@@ -216,7 +216,7 @@ impl StreamedReply {
     }
 }
 
-/// Returns whether a reply that starts with this text is a JSON object or a code block.
+/// Returns whether the text starts like a JSON object or a code block.
 fn starts_like_json_or_code(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with('{') || text.starts_with("```")
@@ -249,7 +249,7 @@ pub(crate) fn is_call_long(call: &ToolCall) -> bool {
     is_long(&call.arguments.to_string()) || is_long(&call.text_for_model())
 }
 
-/// Replaces line breaks by blanks, and shortens the text unless `whole` is set.
+/// Replaces line breaks by blanks. Shortens the text unless `whole` is set.
 fn join_and_shorten_lines(text: &str, whole: bool) -> String {
     let line = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     if whole || text.chars().nth(MAX_CALL_CHARS).is_none() {

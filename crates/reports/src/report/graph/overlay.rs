@@ -1,4 +1,4 @@
-//! Adds a run to the picture of an ensemble.
+//! The data of a run in the picture of an ensemble.
 
 use ensemble_history::{AgentActivity, AgentTotals, DriverProcess, RunHistory, RunState, UnfinishedExecutionState};
 use ensemble_language::ensemble::{Agent, Dependency, Ensemble};
@@ -75,7 +75,7 @@ fn unfinished_node_data(activity: NodeActivity, totals: AgentTotals) -> NodeRunD
     }
 }
 
-/// Finds the index of the dependency in the recorded ensemble: `at`, unless the file was edited.
+/// Finds the index of the dependency in the recorded ensemble, which is `at` unless the file was edited.
 fn find_recorded_dependency(recorded: &Ensemble, agent: &Agent, at: usize, edge: &Dependency) -> Option<usize> {
     let then = recorded.agents.iter().find(|then| then.name == agent.name)?;
     let same = |then: &Dependency| {

@@ -109,20 +109,20 @@ fn render_pending_requests(state: &ConversationState) -> String {
 }
 
 impl HumanReporter {
-    /// Begins the time that the next summary shows.
+    /// Sets the start of the time that the next summary shows.
     pub(super) fn start_segment(&mut self, at: DateTime<Utc>) {
         (self.started_at, self.first_turn_at) = (Some(at), None);
     }
 
-    /// Returns the seconds from the beginning of the segment to its end. The turns that a merge has taken over are older than
-    /// the merged run, so their time begins with the first of them.
+    /// Returns the seconds from the start of the segment to its end. For a merged run, the time starts with its first turn, because the
+    /// turns are older than the run.
     fn segment_seconds(&self, end: DateTime<Utc>) -> f64 {
         let is_earlier = |begun: &DateTime<Utc>| *begun <= end;
         let begun = self.started_at.filter(is_earlier).or(self.first_turn_at);
         begun.map_or(0.0, |begun| (end - begun).as_seconds_f64().max(0.0))
     }
 
-    /// Renders the outcome, the counts and the usage of the run. In quiet mode and in a chat, renders only problems.
+    /// Renders the outcome, the counts and the usage of the run. In quiet mode and in a chat, renders problems only.
     pub(super) fn render_run_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let quiet = self.verbosity == OutputVerbosity::Quiet;
         if (quiet || self.in_chat) && ended.is_success() && ended.exhausted.is_empty() {
@@ -164,7 +164,7 @@ impl HumanReporter {
         text
     }
 
-    /// Returns whether the reader of the summary has already seen the failure of the run.
+    /// Returns whether the failure of the run was already printed on a stream that the reader of the summary sees.
     fn was_failure_shown(&self, ended: &RunEnded) -> bool {
         let is_same_reader = self.verbosity == OutputVerbosity::Quiet || self.console.streams_have_same_reader();
         let failed = ended.failed.as_ref();

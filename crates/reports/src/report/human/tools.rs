@@ -1,4 +1,4 @@
-//! The tools that a model has called.
+//! The lines about the tool calls of a model.
 
 use super::OUTPUT_INDENT;
 use crate::report::console::{render_call_line, render_result_line};

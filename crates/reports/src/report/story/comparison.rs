@@ -12,13 +12,13 @@ use ensemble_history::story::{
     ValueChange,
 };
 
-/// Maximum number of shown differences of one value; the JSON document contains all.
+/// The maximum number of shown differences of one value; the JSON document contains all.
 const MAX_SHOWN_CHANGES: usize = 12;
 
 /// The number of unchanged lines around a changed line.
 const CONTEXT_LINES: usize = 2;
 
-/// Run of a comparison, with its name on the command line.
+/// A compared run, with its name on the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedRun<'a> {
     /// The name as typed.

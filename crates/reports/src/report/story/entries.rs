@@ -1,5 +1,4 @@
-//! An exchange with a model as a list of entries, for every format that shows it. All texts from outside are complete, and
-//! their control characters are visible.
+//! The entries of an exchange with a model, for every format. Texts from outside are complete, and their control characters are escaped.
 
 use crate::report::context_window;
 use crate::report::format::{failure_kind_word, format_count, render_token_counts};
@@ -9,7 +8,7 @@ use ensemble_core::thread::{Attachment, Message, MessageRole, ResultSummary, Thr
 use ensemble_history::story::{ExchangeEnd, ModelExchange};
 use ensemble_language::data::ModelUsage;
 
-/// Entry of a rendered exchange.
+/// An entry of a rendered exchange: the start of a request, a message, a note, a tool call, its result, or the end of the attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ExchangeEntry {
     /// The beginning of a request: its number, the model, the stop reason and the tokens.
@@ -297,7 +296,7 @@ fn push_call_entries(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
     push_file_notes(entries, &call.attachments);
 }
 
-/// Returns the text with visible control characters.
+/// Escapes hidden characters of the text.
 fn escape_control_characters(text: &str) -> String {
     escape_text(text)
 }

@@ -1,4 +1,4 @@
-//! The estimate of a run, from a recorded run.
+//! The estimate of the usage of a run, from a recorded run.
 
 use ensemble_core::conversation::RunEnded;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::report::wrap::LineWidth;
 use ensemble_history::story::{RunStory, StoryTurn};
 use ensemble_history::{AgentTotals, RunState, RunTotals};
 
-/// Estimate of the usage of a next run, from a recorded run.
+/// An estimate of the usage of a further run, from the usage of a recorded run.
 #[derive(Debug)]
 pub struct RunEstimate<'a> {
     /// The file to run.
@@ -26,13 +26,13 @@ pub struct RunEstimate<'a> {
     pub removed_agents: Vec<Arc<str>>,
     /// The totals of the recorded run, or of its last message.
     pub recorded_totals: &'a RunTotals,
-    /// For the next message of the recorded run: the data of the last message. `None`: the estimate is that of a whole run.
+    /// The data of the last message, for an estimate of the next message. `None` means an estimate of a whole run.
     pub next_message: Option<NextMessageEstimate>,
-    /// Whether the recorded ensemble is available, so that changed agents are known.
+    /// True if the recorded ensemble is available, so that changed agents are known.
     pub can_compare: bool,
 }
 
-/// Basis of the estimate for a next message of a conversation.
+/// The basis of an estimate for the next message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NextMessageEstimate {
     /// The first turn that answers the last message of the recorded run.
@@ -41,7 +41,7 @@ pub struct NextMessageEstimate {
     pub kept_threads: Vec<(Arc<str>, RememberedThread)>,
 }
 
-/// Thread that an agent keeps at the end of the recorded run.
+/// A thread that an agent remembers at the end of the recorded run, with its size in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RememberedThread {
     /// The tokens that each request of the next message repeats.
@@ -50,11 +50,11 @@ pub struct RememberedThread {
     pub growth: u64,
     /// The number of threads of the agent: one, or one for each of its parts.
     pub threads: u64,
-    /// Whether the tokenizer of the model is not known.
+    /// True if the tokenizer of the model is unknown.
     pub is_estimated: bool,
 }
 
-/// Recorded usage of an agent in the ensemble file.
+/// The recorded usage of an agent in the ensemble file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AgentEstimate {
     /// The agent ran, and has not changed.
@@ -77,7 +77,7 @@ impl RunEstimate<'_> {
         shares.fold(AgentTotals::default(), |sum, one| sum + one)
     }
 
-    /// Returns the time in which turns were executed, in seconds.
+    /// Returns the seconds in which turns were executed: of the last message if the estimate is for the next message, otherwise of the run.
     fn active_seconds(&self) -> f64 {
         match &self.next_message {
             None => self.story.active_seconds(),
@@ -88,7 +88,7 @@ impl RunEstimate<'_> {
         }
     }
 
-    /// Returns the names of the agents whose estimate meets the condition.
+    /// Returns the names of the agents for whose estimate `of` is true.
     fn agent_names_where(&self, of: impl Fn(&AgentEstimate) -> bool) -> Vec<&str> {
         let agents = self.agents.iter().filter(|(_, known)| of(known));
         agents.map(|(name, _)| &**name).collect()

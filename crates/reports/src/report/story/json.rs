@@ -1,4 +1,4 @@
-//! A run as one JSON document, for programs.
+//! A recorded run as one JSON document.
 
 use ensemble_core::conversation::RunEnded;
 use serde_json::{Value, json};
@@ -8,9 +8,7 @@ use ensemble_core::thread::ToolCall;
 use ensemble_history::DriverProcess;
 use ensemble_history::story::{RunStory, StoryAttempt, StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
-/// Version of the document.
-///
-/// - 1: the first version.
+/// The version of the JSON document. Version 1 is the first one.
 const VERSION: u32 = 1;
 
 /// Converts the run to a JSON document.

@@ -1,4 +1,4 @@
-//! A run as Markdown, for code hosting sites. Outputs are in code blocks, so none of them becomes markup.
+//! A recorded run as Markdown, for code hosting sites. Outputs are in code blocks, so that they cannot become markup.
 
 mod exchanges;
 

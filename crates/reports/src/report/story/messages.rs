@@ -1,4 +1,4 @@
-//! What the models of a run were sent and what they replied, whole.
+//! The complete messages between the agents of a run and their models.
 
 use super::entries::{ExchangeEntry, list_exchange_circumstances, list_exchange_entries, visible_part_key};
 use super::shared_lines::OUTPUT_INDENT;

@@ -1,5 +1,5 @@
-//! Reports of a run for reading afterwards, or while another process executes it: as text, JSON, Markdown or HTML; and
-//! the differences between two runs.
+//! The reports of a recorded run, or of a run that another process executes, as text, JSON, Markdown or HTML, and the differences between
+//! two runs.
 
 mod comparison;
 mod entries;

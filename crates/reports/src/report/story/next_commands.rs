@@ -1,4 +1,4 @@
-//! The next commands that a reader of a run may want to type.
+//! The suggested commands after the report of a run.
 
 use crate::report::parts::PartsSummary;
 use ensemble_core::conversation::{CompletionReason, FailedExecution};
@@ -6,7 +6,7 @@ use ensemble_core::operator::escape_hidden;
 use ensemble_history::story::RunStory;
 use ensemble_history::{DriverProcess, RunState};
 
-/// Suggested command with its purpose.
+/// A suggested command with its purpose.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct NextCommand {
     /// The purpose, in one or two words.

@@ -1,4 +1,4 @@
-//! Single lines of the text report of a run.
+//! Single lines of text reports, which several reports share.
 
 use chrono::{DateTime, Local, Utc};
 

@@ -1,4 +1,4 @@
-//! A run for users, written record by record: a recorded run at once, a running one while it is in progress.
+//! The text of a run for users, rendered record by record, for a recorded or a running run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,27 +32,27 @@ use ensemble_language::data::ModelUsage;
 /// The number of lines of an output that are shown by default.
 const MAX_OUTPUT_LINES: usize = 8;
 
-/// Printer of a recorded run for users, one record at a time.
+/// A printer that renders a recorded run for users, one record at a time.
 #[derive(Debug, Default)]
 pub struct StoryPrinter {
-    /// Whether nothing is shortened or left out.
+    /// True if nothing is shortened or left out.
     whole: bool,
     /// The kinds of the agents: `llm`, `script`, …
     pub kinds: HashMap<Arc<str>, &'static str>,
-    /// The name of the run on the command line; `None`: its id.
+    /// The name of the run on the command line. `None` means the id of the run.
     pub given_name: Option<String>,
-    /// How long lines may be.
+    /// The maximum length of lines.
     pub width: LineWidth,
-    /// Whether the run may be in progress; then the running agents are named too.
+    /// True if the run can be in progress, so that the running agents are named as well.
     live: bool,
     /// The reasons why agents did not run.
     reasons: ShownReasons,
-    /// Whether any text was shortened.
+    /// True if a text was shortened.
     has_cut: bool,
 }
 
 impl StoryPrinter {
-    /// Creates a printer. `whole` shortens nothing; `live` names the running agents.
+    /// Creates a printer. With `whole`, nothing is shortened. With `live`, the footer names the running agents.
     pub fn new(whole: bool, live: bool) -> Self {
         Self {
             whole,
@@ -260,7 +260,7 @@ impl StoryPrinter {
         )
     }
 
-    /// Renders the request, the inputs, and the failed attempts of an execution.
+    /// Renders the request, the read outputs, and the failed attempts of an execution.
     fn render_execution_circumstances(&mut self, execution: &StoryExecution) -> String {
         let mut text = String::new();
         if let Some(request) = &execution.request {
@@ -406,7 +406,7 @@ impl StoryPrinter {
         self.width.wrap_sentences(&text)
     }
 
-    /// Renders a value on one line. Records whether it was shortened.
+    /// Renders a value on one line. Records whether the value was shortened.
     fn render_value_on_line(&mut self, value: &serde_json::Value) -> String {
         let value_text = render_value(value, self.whole);
         self.has_cut |= !self.whole && value_text != render_value(value, true);
@@ -428,7 +428,7 @@ impl StoryPrinter {
         )
     }
 
-    /// Returns the text on one line, shortened. Records whether it was shortened.
+    /// Returns the text on one line, shortened. Records whether the text was shortened.
     fn shorten_to_line(&mut self, text: &str) -> String {
         let words: Vec<&str> = text.split_whitespace().collect();
         let line = words.join(" ");

@@ -1,4 +1,4 @@
-//! Failures and gaps as GitHub workflow commands, which become annotations at the lines of a pull request.
+//! Failed tests and coverage gaps as GitHub workflow commands, which become annotations at the lines of a pull request.
 
 use std::path::Path;
 

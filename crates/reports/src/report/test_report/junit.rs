@@ -1,4 +1,4 @@
-//! JUnit XML: each test file is a suite, each case a test case.
+//! The test report as JUnit XML: each test file is a suite, and each case is a test case.
 
 use std::path::Path;
 

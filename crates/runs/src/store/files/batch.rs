@@ -1,7 +1,7 @@
-//! The folder of a batch: `.ensemble/batches/<name>/`, with the runs of its rows, an index of those that have ended, and the results.
+//! The folder of a batch, `.ensemble/batches/<name>/`: the runs of its rows, an index of ended runs, and the results.
 //!
-//! The journals of the runs are the record. The index `rows.jsonl` only saves reading them: a run that has ended and does not
-//! stand in the index is found by its id.
+//! The journals of the runs are the record. The index `rows.jsonl` only avoids reading them: an ended run that the index does not contain
+//! is found by its id.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -17,14 +17,14 @@ use super::lock::RunFileLock;
 use super::sink::RecordedFileWriter;
 use super::store::{FileRunStore, unavailable_store_error, write_gitignore};
 
-/// The name of the index.
+/// The file name of the index of a batch.
 const INDEX_FILE: &str = "rows.jsonl";
-/// The name of the table of results.
+/// The file name of the table of results.
 const RESULTS_FILE: &str = "results.jsonl";
-/// The name of the facts of the last call: its ensemble, its data, its rows.
+/// The file name of the facts of the last call: its ensemble, its data, its rows.
 const LAST_CALL_FILE: &str = "batch.json";
 
-/// The folder of a batch. Only the process that has its lock changes it.
+/// The files of a batch. Only the process with the lock changes them.
 #[derive(Debug)]
 pub struct BatchFiles {
     name: String,
@@ -37,7 +37,7 @@ pub struct BatchFiles {
     writer: Option<BatchWriteAccess>,
 }
 
-/// The right to change the folder of a batch.
+/// The lock of a batch, with its open index.
 #[derive(Debug)]
 struct BatchWriteAccess {
     index: RecordedFileWriter,
@@ -45,9 +45,10 @@ struct BatchWriteAccess {
 }
 
 impl BatchFiles {
-    /// Opens the folder of the batch of that name in the project, and makes it if it is missing.
+    /// Creates or opens the folder of the batch with this name, and takes its lock.
     ///
     /// # Errors
+    ///
     /// The folder cannot be written, or another process works on the batch ([`StoreError::Leased`]).
     pub fn open_locked(project_root: &Path, name: &str) -> Result<Self, StoreError> {
         let all = batches_folder(project_root);
@@ -65,14 +66,16 @@ impl BatchFiles {
         Self::load_folder(name, all, Some(writer))
     }
 
-    /// Opens the folder of the batch to read it, also while another process works on the batch. The folder can be missing.
+    /// Opens the folder of the batch for reading, without the lock. The folder can be missing.
     ///
     /// # Errors
+    ///
     /// The folder cannot be read.
     pub fn open_read_only(project_root: &Path, name: &str) -> Result<Self, StoreError> {
         Self::load_folder(name, batches_folder(project_root), None)
     }
 
+    /// Lists the runs of the batch. Sets the access for writing, if any.
     fn load_folder(name: &str, all: LinkSafePath, writer: Option<BatchWriteAccess>) -> Result<Self, StoreError> {
         let place = all.join(name);
         let runs_place = place.join("runs");
@@ -94,6 +97,7 @@ impl BatchFiles {
     /// Lists the names of the batches of the project, sorted.
     ///
     /// # Errors
+    ///
     /// The folder of the batches cannot be read.
     pub fn list_batch_names(project_root: &Path) -> Result<Vec<String>, StoreError> {
         let all = batches_folder(project_root);
@@ -117,7 +121,7 @@ impl BatchFiles {
         self.place.path()
     }
 
-    /// Returns the id of the process that works on the batch, if there is one.
+    /// Returns the process id of the process that works on the batch, if there is one.
     pub fn working_process_id(&self) -> Option<u32> {
         find_driver_process(&self.place)
     }
@@ -127,7 +131,7 @@ impl BatchFiles {
         &self.runs
     }
 
-    /// Returns the names in the folder of runs.
+    /// Lists the names in the folder of runs.
     pub fn list_run_names(&self) -> Vec<String> {
         let names = lock_names(&self.begun_runs);
         names
@@ -141,7 +145,7 @@ impl BatchFiles {
         self.place.path().join(RESULTS_FILE)
     }
 
-    /// Returns the run with this id; `None` if it has no journal.
+    /// Returns the run with this id. Returns `None` if the run has no journal.
     pub fn find_run(&self, id: &str) -> Option<Arc<dyn StoredRun>> {
         if !lock_names(&self.begun_runs).contains(OsStr::new(id)) {
             return None;
@@ -149,9 +153,10 @@ impl BatchFiles {
         FileRunStore::find_run_in_folder(&self.runs.runs_folder().join(id))
     }
 
-    /// Removes what is left of a run that was killed before its first record, and takes a run with this id for one that has begun.
+    /// Deletes the folder of a run that was killed before its first record. Marks the id as a started run.
     ///
     /// # Errors
+    ///
     /// The folder cannot be removed.
     pub fn discard_unstarted_run(&self, id: &RunId) -> Result<(), StoreError> {
         // What was never there needs not be looked for.
@@ -161,22 +166,25 @@ impl BatchFiles {
         self.runs.discard_run_folder(id)
     }
 
-    /// Returns the text of the index; empty if there is none.
+    /// Reads the text of the index. Returns an empty text if the index is missing.
     ///
     /// # Errors
-    /// It cannot be read.
+    ///
+    /// The index cannot be read.
     pub fn read_index(&self) -> Result<String, StoreError> {
         self.read_text(INDEX_FILE)
     }
 
-    /// Returns the facts of the last call that worked on the batch; empty if there are none.
+    /// Reads the facts of the last call that worked on the batch. Returns an empty text if they are missing.
     ///
     /// # Errors
-    /// They cannot be read.
+    ///
+    /// The file cannot be read.
     pub fn read_last_call(&self) -> Result<String, StoreError> {
         self.read_text(LAST_CALL_FILE)
     }
 
+    /// Reads a file of the folder. Returns an empty text if the file is missing. Replaces invalid UTF-8.
     fn read_text(&self, name: &str) -> Result<String, StoreError> {
         let read = || -> io::Result<String> {
             let mut bytes = Vec::new();
@@ -192,32 +200,36 @@ impl BatchFiles {
         }
     }
 
-    /// Adds a line to the index. A batch that is only read keeps its index.
+    /// Appends a line to the index. Does nothing if the batch is open for reading only.
     ///
     /// # Errors
-    /// It cannot be written.
+    ///
+    /// The index cannot be written.
     pub fn append_index_line(&self, line: &str) -> Result<(), StoreError> {
         let Some(writer) = &self.writer else { return Ok(()) };
         let write_result = writer.index.write_all(format!("{line}\n").as_bytes());
         write_result.map_err(|source| unavailable_store_error("write", writer.index.path(), source))
     }
 
-    /// Replaces the table of results.
+    /// Replaces the table of results atomically.
     ///
     /// # Errors
-    /// It cannot be written; an earlier table is still there.
+    ///
+    /// The file cannot be written; the earlier table is kept.
     pub fn replace_results(&self, text: &str) -> Result<(), StoreError> {
         self.replace_file_atomically(RESULTS_FILE, text)
     }
 
-    /// Replaces the facts of the last call.
+    /// Replaces the facts of the last call atomically.
     ///
     /// # Errors
-    /// They cannot be written; earlier facts are still there.
+    ///
+    /// The file cannot be written; the earlier facts are kept.
     pub fn replace_last_call(&self, text: &str) -> Result<(), StoreError> {
         self.replace_file_atomically(LAST_CALL_FILE, text)
     }
 
+    /// Writes the text to a new file, syncs the file, and renames it to `name`.
     fn replace_file_atomically(&self, name: &str, text: &str) -> Result<(), StoreError> {
         let new = format!("{name}.new");
         let replaced = self.place.open_folder().and_then(|folder| {
@@ -232,6 +244,7 @@ impl BatchFiles {
     /// Deletes the batch with all its runs.
     ///
     /// # Errors
+    ///
     /// The folder cannot be deleted.
     pub fn remove_batch(self) -> Result<(), StoreError> {
         let removed = self
@@ -242,15 +255,17 @@ impl BatchFiles {
     }
 }
 
+/// Returns the folder of all batches of the project.
 fn batches_folder(project_root: &Path) -> LinkSafePath {
     LinkSafePath::new(project_root, Path::new(".ensemble").join("batches"))
 }
 
+/// Locks the names, also after a panic of another thread.
 fn lock_names(names: &Mutex<HashSet<OsString>>) -> MutexGuard<'_, HashSet<OsString>> {
     names.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the index, to be added to. A line that a crash has torn is cut off.
+/// Opens the index for appending. Truncates an incomplete last line, which a crash can leave.
 fn open_repaired_index(folder: &OpenFolder) -> io::Result<RecordedFileWriter> {
     let mut file = folder.open_or_create_file(INDEX_FILE)?;
     let mut bytes = Vec::new();

@@ -1,6 +1,6 @@
-//! Large fields, each stored once beside the journal, in a file that is named by what it holds.
+//! Large fields, each stored once next to the journal, in a file that is named by the digest of its content.
 //!
-//! **Invariant:** a file in `blobs/` is whole, and was on the disk before the record that names it was written.
+//! **Invariant:** a file in `blobs/` is complete, and is on the disk before the record that names the file is written.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -12,22 +12,22 @@ use ensemble_core::records::LargeFieldStorage;
 use rustix::fs::Mode;
 use sha2::Digest;
 
-/// The folder beside the journal.
+/// The name of the folder next to the journal.
 const BLOB_FOLDER: &str = "blobs";
 
-/// The files beside one journal.
+/// The folder of large fields next to a journal.
 #[derive(Debug)]
 pub(crate) struct BlobFolder {
     /// The folder of the journal.
     place: LinkSafePath,
-    /// Is every file to be on the disk before it is named?
+    /// True if every file is synced before a record names the file.
     is_synced: bool,
-    /// Those that this process has stored.
+    /// The names of the files that this process has stored.
     stored_names: Mutex<HashSet<String>>,
 }
 
 impl BlobFolder {
-    /// Returns the large fields beside the journal in this folder.
+    /// Returns the folder of large fields of the journal in this folder.
     pub(crate) fn for_journal(place: LinkSafePath) -> Self {
         Self {
             place,
@@ -36,7 +36,7 @@ impl BlobFolder {
         }
     }
 
-    /// Leaves it to the system when they reach the disk.
+    /// Stores large fields without syncing them to the disk.
     #[must_use]
     pub(crate) fn without_sync(self) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl LargeFieldStorage for BlobFolder {
 }
 
 impl BlobFolder {
-    /// Returns the folder, which is made if it is missing.
+    /// Opens the folder, or creates and syncs it if it is missing.
     fn open_or_create_blob_folder(&self) -> io::Result<OpenFolder> {
         let outer = self.place.open_folder()?;
         let name = OsStr::new(BLOB_FOLDER);
@@ -106,17 +106,20 @@ impl BlobFolder {
         outer.open_child_folder(name)
     }
 
+    /// Writes the bytes to a new file, and syncs the file unless syncing is off.
     fn write_blob_file(&self, folder: &OpenFolder, name: &str, bytes: &[u8]) -> io::Result<()> {
         let file = folder.replace_file(name)?;
         file.write_all(bytes)?;
         if self.is_synced { file.sync_content() } else { Ok(()) }
     }
 
+    /// Syncs the entries of the folder, unless syncing is off.
     fn sync_folder_if_enabled(&self, folder: &OpenFolder) -> io::Result<()> {
         if self.is_synced { folder.sync_entries() } else { Ok(()) }
     }
 }
 
+/// Returns the name of the file for these bytes: their SHA-256 in hex.
 fn digest_file_name(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut name = String::with_capacity(64);

@@ -1,8 +1,8 @@
-//! A record of everything that this room does to the disk, for a test that leaves out what was not synced.
+//! A record of all effects of the file store on the disk, for a test that omits effects without a sync.
 //!
-//! Builds for tests only: elsewhere nothing is recorded, and nothing asks whether it is wanted.
+//! Only builds for tests record effects.
 
-/// An effect on the disk.
+/// An effect on the disk that tests record.
 #[cfg_attr(
     not(debug_assertions),
     expect(dead_code, reason = "only tests look at what is noted")
@@ -38,10 +38,11 @@ mod recorded {
 
     static RECORD: OnceLock<File> = OnceLock::new();
 
-    /// From now on every effect is appended to that file, as a line of JSON.
+    /// Records every later effect as a line of JSON in this file. Only the first call has an effect.
     ///
     /// # Errors
-    /// The file cannot be made.
+    ///
+    /// The file cannot be created.
     #[expect(clippy::disallowed_methods, reason = "a record for tests is a file")]
     pub fn start_recording_effects(path: &Path) -> io::Result<()> {
         let file = File::options().append(true).create(true).open(path)?;
@@ -50,6 +51,7 @@ mod recorded {
         Ok(())
     }
 
+    /// Appends the effect on this path to the record, if effects are recorded.
     pub(crate) fn record_disk_effect(path: &Path, effect: RecordedDiskEffect<'_>) {
         let Some(mut file) = RECORD.get() else { return };
         let (name, value) = match effect {

@@ -1,15 +1,15 @@
-//! Faults on purpose: the process kills itself at a chosen append, as a test of what a crash may take.
+//! Deliberate faults: the process kills itself at a chosen append, to test crashes.
 //!
-//! Builds for tests only: elsewhere no process has a fault.
+//! Only builds for tests have faults.
 //!
-//! Appends are counted over all journals of the process, those of inner conversations included.
+//! Appends are counted over all journals of the process, including those of nested runs.
 
 #[cfg(debug_assertions)]
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// At which append the process kills itself, and at which point of it.
+/// A fault that kills the process at an append with this number, at a point of the append.
 #[cfg_attr(not(debug_assertions), expect(unreachable_pub, reason = "only tests name a fault"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendFault {
@@ -18,7 +18,7 @@ pub struct AppendFault {
     append: u64,
 }
 
-/// A point of an append.
+/// A point of an append at which the process can be killed.
 #[cfg_attr(not(debug_assertions), expect(dead_code, reason = "only tests have faults"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AppendFaultPoint {
@@ -26,9 +26,9 @@ pub(crate) enum AppendFaultPoint {
     Before,
     /// Half of it is.
     Torn,
-    /// All of it is, and nobody has acted on it or been told.
+    /// The whole record is written. No effect or report has followed.
     Written,
-    /// It is applied, told and synced, and the next thing has not begun.
+    /// The record is applied, reported and synced, and no further work has started.
     Synced,
 }
 
@@ -37,7 +37,7 @@ static APPENDS: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(debug_assertions)]
 impl AppendFault {
-    /// From now on the process has this fault.
+    /// Sets this fault for the process. Only the first call has an effect.
     pub fn arm_for_process(self) {
         // The first one counts.
         let _ = ARMED.set(self);
@@ -71,14 +71,14 @@ pub(crate) fn is_fault_armed() -> bool {
     ARMED.get().is_some()
 }
 
-/// Counts an append: the fault that it has.
+/// Counts an append, and returns the fault for this append, if any.
 pub(crate) fn count_append_fault() -> Option<AppendFaultPoint> {
     let fault = ARMED.get()?;
     let append = APPENDS.fetch_add(1, Ordering::Relaxed) + 1;
     (append == fault.append).then_some(fault.point)
 }
 
-/// Ends the process as a crash would: at once, and nothing is tidied up.
+/// Kills this process immediately, without cleanup.
 pub(crate) fn kill_own_process() -> ! {
     #[cfg(unix)]
     {

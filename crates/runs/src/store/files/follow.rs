@@ -1,7 +1,7 @@
-//! Reading a journal while another process writes it: no lock, no notice taken of the reader.
+//! A reader that follows a journal while another process appends to the journal, without a lock.
 //!
-//! A line may be half there when it is read, and a driver that takes over cuts a torn one off and writes another in its
-//! place. So nothing of a line is kept until the whole of it is there and its checksum matches; until then it is read again.
+//! A line can be incomplete when it is read, and a new driver can truncate an incomplete line and write another line instead. So a line is
+//! used only when it is complete and its checksum matches. Until then, the line is read again.
 
 #![expect(clippy::disallowed_methods, reason = "this room reads the journal")]
 
@@ -16,13 +16,13 @@ use ensemble_core::records::parse_record_line_with_storage;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{LogReadError, RunLogFollower};
 
-/// How often the same bad line with others after it is looked at before the journal counts as damaged.
+/// The number of reads of a bad line with later lines after which the journal counts as damaged.
 const PATIENCE: u32 = 5;
 
-/// The name of a lock in the folder of its run.
+/// The name of the lock file in the folder of a run.
 pub(crate) const LOCK_FILE: &str = "lock";
 
-/// Follows a journal.
+/// A reader that follows a journal while another process appends to the journal.
 #[derive(Debug)]
 pub(crate) struct JournalFollower {
     place: LinkSafePath,
@@ -30,7 +30,7 @@ pub(crate) struct JournalFollower {
     /// Bytes of the whole records that were read.
     offset: u64,
     next_seq: u64,
-    /// How often the next line was bad although others follow it.
+    /// The number of reads in which the next line was bad although later lines exist.
     failures: u32,
 }
 
@@ -46,7 +46,7 @@ impl JournalFollower {
         }
     }
 
-    /// Hands on every record that has become whole since the last time, and says how many there were.
+    /// Passes every record that was completed since the last call to `each`. Returns the number of records.
     fn read_new_records(&mut self, mut each: impl FnMut(Record)) -> Result<u64, LogReadError> {
         let io = |source: std::io::Error| LogReadError::Unavailable {
             place: self.path.display().to_string(),
@@ -103,10 +103,8 @@ impl RunLogFollower for JournalFollower {
     }
 }
 
-/// Returns the process that drives the run in that folder, found without taking the lock.
-///
-/// The process id stands in the lock's file. Linux also tells whether that process has the file open; elsewhere a
-/// process that has got the same id since then is taken for it.
+/// Returns the id of the process that drives the run in this folder, without taking the lock. The id is in the lock file. Linux also checks
+/// that the process has the file open. On other systems, a new process with the same id is mistaken for the driver.
 pub(crate) fn find_driver_process(run: &LinkSafePath) -> Option<u32> {
     let lock = run.path().join(LOCK_FILE);
     let text = read_lock_owner(run.open_folder().ok()?.open_file_for_reading(LOCK_FILE).ok()?);
@@ -114,7 +112,7 @@ pub(crate) fn find_driver_process(run: &LinkSafePath) -> Option<u32> {
     (is_process_alive(pid) && has_process_file_open(pid, &lock) != Some(false)).then_some(pid)
 }
 
-/// Renders the holder of a lock.
+/// Reads the owner of a lock from the lock file, at most 64 bytes.
 pub(crate) fn read_lock_owner(lock: impl Read) -> String {
     const LONGEST: u64 = 64;
     let mut text = Vec::new();
@@ -122,6 +120,7 @@ pub(crate) fn read_lock_owner(lock: impl Read) -> String {
     String::from_utf8_lossy(&text).trim().to_owned()
 }
 
+/// Returns whether a process with this id exists. Always true if the system cannot check.
 #[cfg(unix)]
 fn is_process_alive(pid: u32) -> bool {
     use rustix::io::Errno;
@@ -131,12 +130,13 @@ fn is_process_alive(pid: u32) -> bool {
     pid.is_some_and(|pid| matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)))
 }
 
+/// Returns true, because this system cannot check for processes.
 #[cfg(not(unix))]
 fn is_alive(_pid: u32) -> bool {
     true
 }
 
-/// Has the process this file open? `None`: nobody tells.
+/// Returns whether the process has the file open. Returns `None` if the system does not report open files.
 fn has_process_file_open(pid: u32, file: &Path) -> Option<bool> {
     let file = file.canonicalize().ok()?;
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;

@@ -1,7 +1,7 @@
 //! The lock of a run: one process at a time executes it.
 //!
-//! Two things are locked, the file `lock` and the folder of the run, so that whoever deletes the file gives nobody else the run. The
-//! system releases both when the process ends.
+//! Both the file `lock` and the folder of the run are locked, so that another process cannot take over the run after the file was deleted.
+//! The system releases both locks when the process ends.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Seek, Write};
@@ -14,7 +14,7 @@ use super::follow::{LOCK_FILE, find_driver_process, read_lock_owner};
 use super::sink::{FileIdentity, WatchedFile};
 use ensemble_core::store::{RunId, RunLease, StoreError};
 
-/// A lock that this process holds.
+/// A lock of a run that this process holds.
 #[derive(Debug)]
 pub(crate) struct RunFileLock {
     _file: File,
@@ -24,7 +24,7 @@ pub(crate) struct RunFileLock {
 
 impl RunLease for RunFileLock {}
 
-/// The result of trying to lock a file.
+/// The result of an attempt to lock a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockAttemptResult {
     Locked,
@@ -35,7 +35,11 @@ enum LockAttemptResult {
 }
 
 impl RunFileLock {
-    /// Takes the lock of the run in this folder.
+    /// Takes the lock of the run in this folder: of its lock file and of the folder.
+    ///
+    /// # Errors
+    ///
+    /// Another process has the lock, or the folder cannot be locked.
     pub(crate) fn acquire_run_lock(id: &RunId, place: &LinkSafePath) -> Result<Self, StoreError> {
         let path = place.path().join(LOCK_FILE);
         let failed = |source: io::Error| StoreError::Unavailable {
@@ -73,13 +77,17 @@ impl RunFileLock {
         })
     }
 
-    /// Returns the file of the lock, which must stay where it is.
+    /// Returns the lock file, which must not be moved or replaced.
     pub(crate) fn watched_file(&self) -> &WatchedFile {
         &self.watched_file
     }
 }
 
-/// Between opening and locking, somebody may have deleted the run, and another may have made it anew.
+/// Checks that the locked file and folder are still at their paths. Another process can have replaced them before the lock was taken.
+///
+/// # Errors
+///
+/// The file or the folder was deleted or replaced.
 fn check_lock_in_place(lock: &WatchedFile, folder: &OpenFolder, place: &LinkSafePath) -> io::Result<()> {
     lock.check_not_replaced()?;
     match FileIdentity::from_path(&place.path()) == Some(FileIdentity::from_file(folder.file())?) {
@@ -88,8 +96,7 @@ fn check_lock_in_place(lock: &WatchedFile, folder: &OpenFolder, place: &LinkSafe
     }
 }
 
-/// Takes the lock. A driver that was killed in the middle of starting a child keeps it for the moment that the
-/// child needs to begin, so a lock that is taken is tried again before it counts as taken.
+/// Tries to lock the file for 250 ms. Retries, because a child process that is starting can briefly keep the lock of a killed driver.
 fn try_lock_with_grace(file: &File) -> io::Result<LockAttemptResult> {
     const TRIES: u32 = 25;
     for attempt in 1..=TRIES {
@@ -106,6 +113,7 @@ fn try_lock_with_grace(file: &File) -> io::Result<LockAttemptResult> {
     Ok(LockAttemptResult::TakenByOther)
 }
 
+/// Returns whether the error means that the file system does not support locks.
 fn is_lock_unsupported(error: &io::Error) -> bool {
     let without = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP];
     Errno::from_io_error(error).is_some_and(|error| without.contains(&error))

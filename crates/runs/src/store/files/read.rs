@@ -1,4 +1,4 @@
-//! Reading a journal back: every line checked, a torn last one dropped.
+//! The reader of journals, which checks every line and drops an incomplete last line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -14,9 +14,7 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{JournalContents, LogEnd, LogReadError, RunRecordReader};
 use ensemble_scripts::regular_files::open_regular_file;
 
-/// The records of a journal, one after the other: no more than one is in memory.
-///
-/// After the first error there is nothing more.
+/// An iterator over the records of a journal, with one record in memory at a time. The iterator ends after the first error.
 #[derive(Debug)]
 pub struct JournalRecords<R> {
     lines: R,
@@ -30,12 +28,13 @@ pub struct JournalRecords<R> {
     has_ended: bool,
 }
 
-/// A journal in a file.
+/// An iterator over the records of a journal file.
 pub type JournalFileRecords = JournalRecords<BufReader<File>>;
 
-/// Opens the journal at `path` for reading: in the folder of a run without following links, elsewhere as the path says.
+/// Opens the journal at `path` for reading. Follows no links in the folder of a run.
 ///
 /// # Errors
+///
 /// The file cannot be opened.
 pub fn open_journal(path: &Path) -> Result<JournalFileRecords, LogReadError> {
     let folder = LinkSafePath::from_path(path.parent().unwrap_or(Path::new("")));
@@ -50,7 +49,7 @@ pub fn open_journal(path: &Path) -> Result<JournalFileRecords, LogReadError> {
     ))
 }
 
-/// Opens the journal in the folder of a run.
+/// Opens the journal in the folder of a run, without following links.
 pub(crate) fn open_run_journal(folder: &LinkSafePath) -> Result<JournalFileRecords, LogReadError> {
     let path = folder.path().join(JOURNAL_FILE);
     let opened = folder
@@ -67,14 +66,16 @@ pub(crate) fn open_run_journal(folder: &LinkSafePath) -> Result<JournalFileRecor
 /// Reads the whole journal at `path`.
 ///
 /// # Errors
-/// The journal cannot be read, or a line that is not the last is damaged.
+///
+/// The journal cannot be read, or a line other than the last is damaged.
 pub fn read_journal(path: &Path) -> Result<JournalContents, LogReadError> {
     collect_journal(open_journal(path)?)
 }
 
-/// Reads a whole journal from `lines`; errors name it `path`.
+/// Reads a whole journal from `lines`. Errors use `path` as its name.
 ///
 /// # Errors
+///
 /// As [`read_journal`].
 pub fn read_journal_lines(lines: impl BufRead, path: &Path) -> Result<JournalContents, LogReadError> {
     collect_journal(JournalRecords::new(
@@ -84,6 +85,7 @@ pub fn read_journal_lines(lines: impl BufRead, path: &Path) -> Result<JournalCon
     ))
 }
 
+/// Collects all records, with the position after the last complete record.
 fn collect_journal(mut records: JournalRecords<impl BufRead>) -> Result<JournalContents, LogReadError> {
     let all = records.by_ref().collect::<Result<Vec<Record>, LogReadError>>()?;
     Ok(JournalContents {
@@ -93,6 +95,7 @@ fn collect_journal(mut records: JournalRecords<impl BufRead>) -> Result<JournalC
     })
 }
 
+/// Returns the error that the journal cannot be read.
 fn unavailable_error(path: &Path, source: io::Error) -> LogReadError {
     LogReadError::Unavailable {
         place: path.display().to_string(),
@@ -101,6 +104,7 @@ fn unavailable_error(path: &Path, source: io::Error) -> LogReadError {
 }
 
 impl<R: BufRead> JournalRecords<R> {
+    /// Creates an iterator from the lines of a journal. `path` is the name in errors, and `folder` contains the large fields.
     fn new(lines: R, path: &Path, folder: LinkSafePath) -> Self {
         Self {
             lines,
@@ -114,12 +118,12 @@ impl<R: BufRead> JournalRecords<R> {
         }
     }
 
-    /// Returns the end of the whole records so far.
+    /// Returns the position after the last complete record that was read.
     pub fn complete_records_end(&self) -> LogEnd {
         LogEnd { position: self.length }
     }
 
-    /// Returns the next record; `None` at the end.
+    /// Reads the next record. Returns `None` at the end. A damaged last line counts as the end.
     fn read_next_record(&mut self) -> Result<Option<Record>, LogReadError> {
         self.line.clear();
         let read = self.lines.read_until(b'\n', &mut self.line);
@@ -154,6 +158,7 @@ impl<R: BufRead> JournalRecords<R> {
         }
     }
 
+    /// Decodes the current line, and checks its checksum and its sequence number.
     fn decode_line(&self) -> Result<Record, JournalLineError> {
         let line = self.line.strip_suffix(b"\n").ok_or(JournalLineError::Incomplete)?;
         let record = parse_record_line_with_storage(line, Some(&self.blobs))?;
@@ -164,6 +169,11 @@ impl<R: BufRead> JournalRecords<R> {
         Err(JournalLineError::Content(message))
     }
 
+    /// Marks the end of the journal.
+    ///
+    /// # Errors
+    ///
+    /// The journal has no records.
     fn mark_ended(&mut self) -> Result<Option<Record>, LogReadError> {
         self.has_ended = true;
         if self.count == 0 {
@@ -204,6 +214,10 @@ impl<R: BufRead + Send> RunRecordReader for JournalRecords<R> {
 }
 
 /// Checks the format that the first record names.
+///
+/// # Errors
+///
+/// The format is not supported, or the first record is another event.
 fn check_journal_format(path: &Path, first: &Record) -> Result<(), LogReadError> {
     match &first.event {
         Event::RunStarted(started) if started.format == JOURNAL_FORMAT => Ok(()),

@@ -1,4 +1,4 @@
-//! The folder of runs, and the folder of one run.
+//! The store of runs in a folder, and one stored run.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -20,36 +20,37 @@ use ensemble_core::store::{
     StoredRun, find_nested_run_in, is_valid_run_name, resolve_run_prefix,
 };
 
-/// The name of the copy of the ensemble in the folder of a run.
+/// The file name of the copy of the ensemble in the folder of a run.
 const ENSEMBLE_COPY_FILE: &str = "ensemble.yaml";
-/// The name of the folder of the runs inside a run.
+/// The name of the folder of nested runs in the folder of a run.
 const NESTED_RUNS_FOLDER: &str = "sub";
-/// What the ids of runs of batches begin with.
+/// The prefix of the ids of runs of batches.
 const BATCH_RUN_ID_PREFIX: &str = "row-";
-/// The largest copy of an ensemble that is read, in bytes.
+/// The maximum size of a copy of an ensemble, in bytes: 64 MiB.
 const MAX_ENSEMBLE_COPY_BYTES: u64 = 64 << 20;
 
-/// The runs of a project, in the folder `.ensemble/runs` of its root.
+/// A store of the runs of a project in the folder `.ensemble/runs` of its root.
 #[derive(Debug, Clone)]
 pub struct FileRunStore {
     place: LinkSafePath,
     folder: PathBuf,
 }
 
-/// The folder of one run.
+/// A run that is stored in a folder.
 #[derive(Debug, Clone)]
 struct FileStoredRun {
     id: RunId,
     place: LinkSafePath,
     path: PathBuf,
-    /// The lock that this process holds, also for the runs inside.
+    /// The lock that this process holds, which also covers nested runs.
     lock: Arc<Mutex<Option<WatchedFile>>>,
 }
 
+/// The future of creating a run.
 type CreatedRunFuture<'a> = BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
 impl FileRunStore {
-    /// Returns the runs of the project whose root is given.
+    /// Creates the store for the project with this root.
     pub fn for_project(project_root: &Path) -> Self {
         let place = LinkSafePath::new(project_root, Path::new(".ensemble").join("runs"));
         Self {
@@ -58,8 +59,7 @@ impl FileRunStore {
         }
     }
 
-    /// Returns the runs of rows whose ids begin with this text, in all batches of the project; a run with exactly this id is the
-    /// only one.
+    /// Finds the runs of rows whose ids start with this text, in all batches of the project. Returns one run if its id equals the text.
     fn find_batch_runs(&self, given: &str) -> Vec<Arc<dyn StoredRun>> {
         let Some(project) = self.folder.parent() else {
             return Vec::new();
@@ -83,6 +83,7 @@ impl FileRunStore {
         runs.map(|run| Arc::new(run) as Arc<dyn StoredRun>).collect()
     }
 
+    /// Creates the store for the runs in this folder.
     pub(crate) fn from_folder(place: LinkSafePath) -> Self {
         Self {
             folder: place.path(),
@@ -90,7 +91,7 @@ impl FileRunStore {
         }
     }
 
-    /// Removes what is left of a run that was killed before its first record.
+    /// Deletes the folder of a run that was killed before its first record. Does nothing if the folder is missing.
     pub(crate) fn discard_run_folder(&self, id: &RunId) -> Result<(), StoreError> {
         id.check_validity()?;
         let removed = self
@@ -112,12 +113,12 @@ impl FileRunStore {
         &self.folder
     }
 
-    /// Returns the run, of whatever project, in the folder `path`, if that holds a journal.
+    /// Finds the run in this folder, independent of its project. Returns `None` if the folder contains no journal.
     pub fn find_run_in_folder(path: &Path) -> Option<Arc<dyn StoredRun>> {
         FileStoredRun::from_folder(LinkSafePath::from_path(path)).map(|run| Arc::new(run) as Arc<dyn StoredRun>)
     }
 
-    /// Returns the run around the folder of a run inside another.
+    /// Finds the run that contains the nested run in this folder.
     pub fn find_outer_run(path: &Path) -> Option<Arc<dyn StoredRun>> {
         let mut outer = path.ancestors().skip(1);
         let has_lock = |path: &&Path| {
@@ -128,10 +129,11 @@ impl FileRunStore {
         Self::find_run_in_folder(outer.find(has_lock)?)
     }
 
-    /// Removes the link of that name from the folder of the runs, or the link at the path `given` if it names a run. What it names
-    /// stays as it is. Is there such a link?
+    /// Removes the link with this name from the folder of runs, or the link to a run at this path. Keeps the target. Returns whether there
+    /// was a link.
     ///
     /// # Errors
+    ///
     /// The link cannot be removed.
     pub fn remove_link_to_run(&self, given: &Path) -> Result<bool, StoreError> {
         let name = given.file_name().unwrap_or_default();
@@ -158,6 +160,7 @@ impl FileRunStore {
         Ok(false)
     }
 
+    /// Creates the folder of a run with a copy of the ensemble. Removes new empty parent folders after an error.
     fn create_run_folder(&self, id: &RunId, ensemble: &str) -> Result<FileStoredRun, StoreError> {
         id.check_validity()?;
         let missing = self.place.list_missing_folders();
@@ -169,6 +172,11 @@ impl FileRunStore {
         create_result
     }
 
+    /// Creates the folder of the run, its copy of the ensemble and a `.gitignore`.
+    ///
+    /// # Errors
+    ///
+    /// The id exists, or a file cannot be written.
     fn create_run_files(&self, id: &RunId, ensemble: &str) -> Result<FileStoredRun, StoreError> {
         let folder = self.place.open_or_create_folder();
         let folder = folder.map_err(|source| unavailable_store_error("create the folder", &self.folder, source))?;
@@ -186,6 +194,7 @@ impl FileRunStore {
         Ok(run)
     }
 
+    /// Lists the runs in the folder, sorted by id.
     fn list_run_folders(&self) -> Result<Vec<Arc<dyn StoredRun>>, StoreError> {
         let entries = match self.place.open_folder().and_then(|folder| folder.list_entry_names()) {
             Ok(entries) => entries,
@@ -253,6 +262,7 @@ impl RunStore for FileRunStore {
 }
 
 impl FileStoredRun {
+    /// Creates the run with this id in this folder.
     fn new(id: RunId, place: LinkSafePath) -> Self {
         Self {
             id,
@@ -262,7 +272,7 @@ impl FileStoredRun {
         }
     }
 
-    /// Returns the run in that folder, if it holds a journal.
+    /// Returns the run in this folder. Returns `None` if the folder contains no journal.
     fn from_folder(place: LinkSafePath) -> Option<Self> {
         let path = place.path();
         let name = path.file_name()?.to_str()?;
@@ -277,7 +287,7 @@ impl FileStoredRun {
             .then(|| Self::new(id, place))
     }
 
-    /// Returns the run whose folder or journal has that path.
+    /// Returns the run whose folder or journal has this path. Returns `None` if the folder is not a complete run.
     fn from_folder_or_journal(path: &Path) -> Option<Self> {
         let mut path = std::path::absolute(path).ok()?;
         if !LinkSafePath::from_path(&path).has_unfollowed_part() {
@@ -293,11 +303,12 @@ impl FileStoredRun {
             .then_some(run)
     }
 
+    /// Opens the folder of the run.
     fn open_folder(&self) -> io::Result<OpenFolder> {
         self.place.open_folder()
     }
 
-    /// Keeps a copy of the ensemble's text.
+    /// Writes a copy of the ensemble's text into the folder of the run.
     fn write_ensemble_copy(&self, ensemble: &str) -> Result<(), StoreError> {
         let write_result = self.open_folder().and_then(|folder| {
             let file = folder.replace_file(ENSEMBLE_COPY_FILE)?;
@@ -306,13 +317,18 @@ impl FileStoredRun {
         write_result.map_err(|source| unavailable_store_error("write", &self.path.join(ENSEMBLE_COPY_FILE), source))
     }
 
-    /// Makes sure that the copy is on the disk.
+    /// Syncs the copy of the ensemble to the disk.
     fn sync_ensemble_copy(&self) -> io::Result<()> {
         self.open_folder()?
             .open_file_for_append(ENSEMBLE_COPY_FILE)?
             .sync_content()
     }
 
+    /// Reads the copy of the ensemble.
+    ///
+    /// # Errors
+    ///
+    /// The copy is missing or too large.
     fn read_ensemble_copy(&self) -> io::Result<String> {
         let mut text = String::new();
         let file = self.open_folder()?.open_file_for_reading(ENSEMBLE_COPY_FILE)?;
@@ -322,6 +338,7 @@ impl FileStoredRun {
         }
     }
 
+    /// Returns the nested run with this name, which can be missing. Shares the lock of the outer run.
     fn nested_run_with_name(&self, name: &str) -> Self {
         Self {
             lock: Arc::clone(&self.lock),
@@ -332,6 +349,7 @@ impl FileStoredRun {
         }
     }
 
+    /// Opens the journal for appending, or creates the journal if `end` is the start. Syncs the copy of the ensemble first.
     fn open_journal_writer(&self, end: LogEnd, durability: Durability) -> io::Result<JournalWriter> {
         if durability != Durability::None {
             self.sync_ensemble_copy()?;
@@ -347,7 +365,7 @@ impl FileStoredRun {
         Ok(writer)
     }
 
-    /// Removes the folder with all that is in it.
+    /// Deletes the folder of the run with its content.
     fn remove_run_folder(&self) -> io::Result<()> {
         let around = LinkSafePath::from_path(self.path.parent().unwrap_or(Path::new(""))).open_folder()?;
         around.remove_recursively(self.path.file_name().unwrap_or_default())
@@ -453,7 +471,7 @@ impl StoredRun for FileStoredRun {
     }
 }
 
-/// Runs are recordings of one machine. Whoever wants one in git adds it by name.
+/// Creates a `.gitignore` that excludes the content of the folder. Ignores errors, and keeps an existing file.
 pub(crate) fn write_gitignore(folder: &OpenFolder) {
     const NAME: &str = ".gitignore";
     let Ok(file) = folder.create_new_file(NAME) else { return };
@@ -462,6 +480,7 @@ pub(crate) fn write_gitignore(folder: &OpenFolder) {
     }
 }
 
+/// Returns the error that this action failed at this path.
 pub(crate) fn unavailable_store_error(action: &'static str, path: &Path, source: io::Error) -> StoreError {
     StoreError::Unavailable {
         action,

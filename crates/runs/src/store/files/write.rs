@@ -1,4 +1,4 @@
-//! Writing a journal: append, and sync as often as was asked for.
+//! The writer of journals, which appends records and syncs them as often as the durability requires.
 
 #![expect(clippy::disallowed_methods, reason = "this room writes the journal")]
 
@@ -16,18 +16,18 @@ use ensemble_core::log::{CommitError, LogFuture, RunLog, SyncPoint};
 use ensemble_core::records::{LargeFieldStorage, append_record_line_with_storage};
 use ensemble_core::store::{Durability, LogEnd};
 
-/// The name of a journal in the folder of its run.
+/// The file name of the journal in the folder of a run.
 pub(crate) const JOURNAL_FILE: &str = "journal.jsonl";
-/// How often it is checked that the journal is still the file at its path, where nothing is synced.
+/// The interval of the checks that the journal is still at its path, if records are not synced.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// An open journal.
+/// A writer that appends records to a journal.
 #[derive(Debug)]
 pub struct JournalWriter {
     file: Arc<RecordedFileWriter>,
     /// The journal, and the lock of its run: the run stops if one of them is deleted or replaced.
     watched_files: Vec<WatchedFile>,
-    /// When they were checked.
+    /// The time of the last check of the watched files.
     checked_at: Instant,
     /// Bytes of whole records in the file.
     length: u64,
@@ -41,10 +41,11 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Begins a new journal; the file must not exist.
+    /// Creates a new journal.
     ///
     /// # Errors
-    /// The path names no file in a folder, or the file cannot be made.
+    ///
+    /// The path is not a file in a folder, the file exists, or it cannot be created.
     pub fn create_at_path(path: &Path, durability: Durability) -> io::Result<Self> {
         let (folder, name) = (path.parent(), path.file_name().and_then(|name| name.to_str()));
         let (Some(folder), Some(name)) = (folder, name) else {
@@ -53,7 +54,11 @@ impl JournalWriter {
         Self::create_in_folder(&LinkSafePath::from_path(folder), name, durability)
     }
 
-    /// Begins a new journal of that name in the folder; the file must not exist.
+    /// Creates a new journal with this name in the folder, and syncs the folder.
+    ///
+    /// # Errors
+    ///
+    /// The file exists, or it cannot be created.
     pub(crate) fn create_in_folder(place: &LinkSafePath, name: &str, durability: Durability) -> io::Result<Self> {
         let file = place.open_folder()?.create_new_file(name)?;
         if durability != Durability::None {
@@ -62,7 +67,7 @@ impl JournalWriter {
         Self::new(place, file, 0, durability)
     }
 
-    /// Goes on with the journal in the folder, whose whole records end at `end`; anything after them is cut off.
+    /// Opens the journal in the folder for appending. Truncates everything after `end`.
     pub(crate) fn resume_in_folder(place: &LinkSafePath, end: LogEnd, durability: Durability) -> io::Result<Self> {
         let file = place.open_folder()?.open_file_for_append(JOURNAL_FILE)?;
         file.truncate(end.position)?;
@@ -74,6 +79,7 @@ impl JournalWriter {
         Self::new(place, file, end.position, durability)
     }
 
+    /// Creates the writer of a file with this length.
     fn new(place: &LinkSafePath, file: RecordedFileWriter, length: u64, durability: Durability) -> io::Result<Self> {
         let blobs = BlobFolder::for_journal(place.clone());
         let blobs = if durability == Durability::None {
@@ -94,19 +100,19 @@ impl JournalWriter {
         })
     }
 
-    /// Also stops if this file is deleted or replaced.
+    /// Stops appending if this file is deleted or replaced.
     pub(crate) fn watch_file(&mut self, file: WatchedFile) {
         self.watched_files.push(file);
     }
 
-    /// Checks that all files are where they were. What is written to a deleted file is lost.
+    /// Checks that no watched file was deleted or replaced, because writes to a deleted file are lost.
     fn check_files_not_replaced(&mut self) -> Result<(), CommitError> {
         self.checked_at = Instant::now();
         let checked = self.watched_files.iter().try_for_each(WatchedFile::check_not_replaced);
         checked.map_err(|error| self.write_commit_error(error))
     }
 
-    /// Likewise at the end of a run, and now and then: where records are synced, each sync checks it.
+    /// Checks the watched files at the end of a run, and at most every 100 ms. With syncing, each sync checks them as well.
     fn check_files_if_due(&mut self, record: &Record) -> Result<(), CommitError> {
         let is_due = matches!(record.event, Event::RunEnded(_)) || self.checked_at.elapsed() >= WATCH_INTERVAL;
         if is_due {
@@ -116,6 +122,7 @@ impl JournalWriter {
         }
     }
 
+    /// Returns the error that the journal cannot be written.
     fn write_commit_error(&self, source: io::Error) -> CommitError {
         CommitError::Write {
             place: self.file.path().display().to_string(),
@@ -123,7 +130,7 @@ impl JournalWriter {
         }
     }
 
-    /// Writes the record in one piece. Written before it returns: a future that is dropped cannot tear a line.
+    /// Writes the record in one piece, before the future returns, so that a dropped future cannot leave an incomplete line.
     fn write_record(&mut self, record: &Record) -> Result<(), CommitError> {
         let fault = count_append_fault();
         if fault == Some(AppendFaultPoint::Before) {
@@ -145,7 +152,7 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Writes both records in one piece; one by one where a test wants a fault at one of them.
+    /// Writes both records in one piece, or one by one if a fault is armed.
     fn write_record_pair(&mut self, first: &Record, second: &Record) -> Result<(), CommitError> {
         if is_fault_armed() {
             self.write_record(first)?;
@@ -158,13 +165,14 @@ impl JournalWriter {
         self.check_files_if_due(second)
     }
 
-    /// Adds the lines of the record to the buffer.
+    /// Appends the line of the record to the buffer. Stores large fields as files.
     fn encode_to_buffer(&mut self, record: &Record) -> Result<(), CommitError> {
         let large: &dyn LargeFieldStorage = &self.blobs;
         let encoded = append_record_line_with_storage(record, &mut self.buffer, Some(large));
         encoded.map_err(|error| self.write_commit_error(error))
     }
 
+    /// Writes the buffer to the journal. After an error, truncates the journal to its last complete record.
     fn write_buffer(&mut self) -> Result<(), CommitError> {
         if let Err(error) = self.file.write_all(&self.buffer) {
             // Half a line must not stay in the way of a later resume; if this fails too, reading drops it.
@@ -176,6 +184,7 @@ impl JournalWriter {
         Ok(())
     }
 
+    /// Returns whether the journal must be synced at this point: the durability requires it, and records were written since the last sync.
     fn needs_sync(&self, point: SyncPoint) -> bool {
         let is_sync_point = match self.durability {
             Durability::None => false,
@@ -185,7 +194,7 @@ impl JournalWriter {
         is_sync_point && self.dirty
     }
 
-    /// Syncs on a thread of its own, since a disk may take long and others share the runtime's thread.
+    /// Syncs the journal on a blocking thread, so that a slow disk does not block the runtime. Then checks the watched files.
     async fn sync_file(&mut self) -> Result<(), CommitError> {
         let file = Arc::clone(&self.file);
         let synced = tokio::task::spawn_blocking(move || file.sync_content()).await;

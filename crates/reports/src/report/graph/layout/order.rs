@@ -2,11 +2,11 @@
 
 use super::grid::LayoutGrid;
 
-/// The number of sweeps up and down; more of them rarely find a better order.
+/// The maximum number of sweeps up and down, because further sweeps rarely improve the order.
 const MAX_SWEEPS: usize = 24;
-/// The number of cells that all sweeps together visit: a large layout has fewer sweeps.
+/// The maximum number of cells that all sweeps together visit, so that large layouts have fewer sweeps.
 const MAX_SWEPT_CELLS: usize = 48_000;
-/// The number of rounds of swaps in a sweep.
+/// The maximum number of rounds of swaps in a sweep.
 const MAX_SWAP_ROUNDS: usize = 8;
 
 /// Orders the cells of every row to reduce the crossings of links.

@@ -1,4 +1,4 @@
-//! An arrow as a line with a head, and its label.
+//! The arrows of dependencies, with their heads and labels.
 
 use super::super::layout::{LayoutPoint, LinkRoute};
 use super::super::{DependencyArrow, DependencyTrigger, GraphPicture};
@@ -6,11 +6,14 @@ use super::canvas::{PixelSize, SvgCanvas, round_to_half};
 use super::escape_xml;
 use super::words;
 
+/// The height of a line of a label, in pixels.
 const LABEL_LINE_HEIGHT: f64 = 15.0;
+/// The maximum number of characters of a line of a label.
 const MAX_LABEL_COLUMNS: usize = 30;
+/// The radius of the circle at the end of an arrow, which means that one of several dependencies is enough.
 const RING_RADIUS: f64 = 4.5;
 
-/// Label of an arrow in lines.
+/// The label of an arrow: lines of text, each with its CSS class.
 pub(super) struct ArrowLabel {
     lines: Vec<(&'static str, String)>,
 }
@@ -113,7 +116,7 @@ pub(super) fn draw_arrow(
     )
 }
 
-/// Draws an entry of the legend: a short line in this style, and its meaning.
+/// Draws an entry of the legend at this position: a short line in the style of the CSS class, and its meaning.
 pub(super) fn draw_legend_sample(class: &str, meaning: &str, x: f64, y: f64) -> String {
     let (end, text) = (x + 36.0, x + 48.0);
     let head = if class.contains("any-of") {

@@ -1,7 +1,7 @@
-//! SVG: a picture for every browser, without other files.
+//! The graph as an SVG picture without other files.
 //!
-//! It refers to no external font, picture or style, contains no script, and has no ids, so that one page can contain
-//! several pictures. Its style follows the reader's choice of light or dark.
+//! The picture refers to no external font, picture or style, contains no script, and has no ids, so that one page can contain several
+//! pictures. Its style follows the reader's choice of light or dark.
 
 mod canvas;
 mod lines;
@@ -22,13 +22,16 @@ use shapes::NodeFigure;
 
 /// The style of the picture, for a page that has pictures without a style of their own.
 pub const SVG_STYLE: &str = include_str!("style.css");
-/// If a picture is wider than this number of pixels, it is drawn from left to right if that makes it narrower.
+/// The maximum width of a picture from top to bottom, in pixels. A wider picture is drawn from left to right if that is narrower.
 const MAX_DOWNWARD_WIDTH: f64 = 1400.0;
+/// The margin of the picture, in pixels.
 const PICTURE_MARGIN: f64 = 20.0;
+/// The height of the heading, in pixels.
 const HEADING_HEIGHT: f64 = 26.0;
+/// The height of a line of the legend, in pixels.
 const LEGEND_LINE_HEIGHT: f64 = 20.0;
 
-/// The error of a graph that is too large for a picture.
+/// An error that a graph is too large for a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphTooLargeError {
     /// The number of agents.
@@ -50,7 +53,7 @@ impl fmt::Display for GraphTooLargeError {
 }
 
 impl GraphTooLargeError {
-    /// Advice in the error.
+    /// The advice in the error.
     pub const ADVICE: &str = "use the format `dot` with a program such as Graphviz, or the format `ascii`";
 
     /// Draws a picture with the error, for documents that always have a picture.

@@ -1,4 +1,4 @@
-//! An agent as a shape with text.
+//! The shapes of agents, with their text.
 
 use super::super::layout::PlacedBox;
 use super::super::{NodeActivity, NodeShape, PictureNode};
@@ -6,14 +6,18 @@ use super::canvas::{PixelSize, SvgCanvas, round_to_half};
 use super::escape_xml;
 use super::words;
 
+/// The height of a line of the name, in pixels.
 const NAME_LINE_HEIGHT: f64 = 19.0;
+/// The height of a line of a note, in pixels.
 const NOTE_LINE_HEIGHT: f64 = 15.5;
+/// The horizontal and the vertical space between the text and the outline, in pixels.
 const FIGURE_PADDING: (f64, f64) = (16.0, 9.0);
-/// The slope of the sides of a slanted shape.
+/// The horizontal offset of a slanted side, in pixels.
 const SIDE_SLANT: f64 = 12.0;
+/// The maximum number of characters of a line of the name.
 const MAX_FIGURE_COLUMNS: usize = 28;
 
-/// Figure of an agent without its position.
+/// The figure of an agent: its shape and its lines of text, without a position.
 pub(super) struct NodeFigure<'a> {
     node: &'a PictureNode,
     lines: Vec<(&'static str, String)>,
@@ -110,7 +114,7 @@ impl<'a> NodeFigure<'a> {
     }
 }
 
-/// Offsets of the shapes of a stack behind the front one, the last one first.
+/// The offsets of the shapes of a stack behind the front one, the last one first.
 const STACK_OFFSETS: &[f64] = &[6.0, 3.0];
 
 /// Returns the height of a line with this CSS class.

@@ -1,4 +1,4 @@
-//! The messages between an agent and its models, folded away.
+//! The messages between an agent and its models, in collapsed blocks.
 
 use super::markup::{escape_html, render_text_block};
 use crate::report::story::entries::{ExchangeEntry, exchange_title, format_exchange_counts, list_exchange_entries};

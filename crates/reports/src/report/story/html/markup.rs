@@ -1,4 +1,4 @@
-//! HTML output: every text from outside is passed through [`escape_html`].
+//! The escaping of HTML: every text from outside is passed through [`escape_html`].
 
 /// Escapes text for HTML content and attributes.
 pub(super) fn escape_html(text: &str) -> String {

@@ -16,9 +16,10 @@ use ensemble_history::{DriverProcess, RunState};
 use ensemble_language::data::RunContext;
 use markup::{escape_html, render_text_block};
 
+/// The CSS of the page.
 const PAGE_STYLE: &str = include_str!("style.css");
 
-/// Recorded run for an exported document.
+/// A recorded run with everything that an exported document shows.
 #[derive(Debug, Clone, Copy)]
 pub struct ExportedRun<'a> {
     /// The events of the run.
@@ -51,7 +52,7 @@ impl ExportedRun<'_> {
         self.exchanges.iter().filter(is_its).collect()
     }
 
-    /// Returns the state of the run as text, and its colour.
+    /// Returns the state of the run as text, and the CSS class of its colour.
     pub fn state_with_color(&self) -> (String, &'static str) {
         let state = self.story.history.run_state(self.driver);
         match (state, self.driver) {
@@ -73,7 +74,7 @@ fn execution_anchor(turn: u32, execution: &StoryExecution) -> String {
     format!("turn-{turn}-{}", escape_html(&execution.agent))
 }
 
-/// Renders the page.
+/// Renders the run as an HTML page without scripts or external files.
 pub fn render_html(run: &ExportedRun) -> String {
     let started = run.story.start_event();
     let name = started.map_or("", |started| &*started.ensemble);
@@ -107,7 +108,7 @@ fn render_section(title: &str, body: &str) -> String {
     format!("<section>\n<h2>{title}</h2>\n{body}</section>\n")
 }
 
-/// Renders the name, the outcome and the totals.
+/// Renders the head of the page: the name, the outcome and the totals.
 fn render_page_head(run: &ExportedRun, name: &str) -> String {
     let story = run.story;
     let (outcome, class) = run.state_with_color();

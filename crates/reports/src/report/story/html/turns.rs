@@ -1,4 +1,4 @@
-//! The events of the run, turn by turn.
+//! The events of a run as HTML, turn by turn.
 
 use serde_json::Value;
 
@@ -182,7 +182,7 @@ fn list_execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<St
     about
 }
 
-/// Renders the request, the inputs, and the failed attempts of an execution.
+/// Renders the read outputs, the request, the answers and decisions, and the attempts of an execution.
 fn render_execution_circumstances(execution: &StoryExecution) -> String {
     let mut text = String::new();
     if !execution.reads.is_empty() {
