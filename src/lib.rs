@@ -68,11 +68,11 @@ pub mod dialogue {
     pub use ensemble_agents::agent::chat::TypedReply;
     pub use ensemble_agents::agent::chat::{
         CallAdmission, ContextWindow, Dialogue, DialogueError, DialogueErrorKind, DialogueStepResult, DialogueStream,
-        MergeOrder, MergeSide, Message, MessageRole, MessageSelector, ModelProfile, ModelTools, ModelUsage, NoTools,
-        PendingToolCalls, PreparedReply, ReplayedThread, RoundResult, SavedThreadError, StopReason, StreamItem,
+        FinishedRound, MergeOrder, MergeSide, Message, MessageRole, MessageSelector, ModelProfile, ModelTools,
+        ModelUsage, NoTools, PendingToolCalls, ReplayScope, SavedThreadError, SimulatedReply, StopReason, StreamItem,
         TextTokenizer, Thread, ThreadAppendError, ThreadAppendErrorKind, ThreadFile, ThreadFileError, ThreadIteration,
-        ThreadMergeError, ThreadReplay, ThreadStatus, ToolCall, ToolCallEnd, ToolCallMessage, ToolError, ToolSpec,
-        TraceError, UnsentIterations, WindowError, WindowInput, WindowOutput, WindowStrategy,
+        ThreadMergeError, ThreadReplayResult, ThreadStatus, ToolCall, ToolCallEnd, ToolCallMessage, ToolError,
+        ToolSpec, TraceError, UnsentIterations, WindowError, WindowInput, WindowOutput, WindowStrategy,
     };
     pub use ensemble_core::request::{AnswerRecord, PendingRequest, RequestAddress, RequestDigest};
     pub use ensemble_core::runner::AttemptLedger;

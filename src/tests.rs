@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::dialogue::{
     AttemptLedger, BoxFuture, CallAdmission, Dialogue, ExecutionAttemptRef, Message, MessageSelector, ModelTools,
-    ModelUsage, OperatorQuestion, PendingRequest, PreparedReply, RequestAddress, RequestDigest, Stopwatch,
+    ModelUsage, OperatorQuestion, PendingRequest, RequestAddress, RequestDigest, SimulatedReply, Stopwatch,
     TextTokenizer, Thread, ThreadFile, ThreadFileError, ThreadSize, ToolCall, ToolCallEnd, ToolSpec, UnsentIterations,
     WindowError, WindowInput, WindowOutput,
 };
@@ -35,7 +35,7 @@ impl ModelTools for CountingTools {
         })
     }
 
-    fn may_repeat(&self, _: &ToolCall) -> bool {
+    fn may_repeat_interrupted_call(&self, _: &ToolCall) -> bool {
         true
     }
 
@@ -95,7 +95,7 @@ impl TextTokenizer for Words {
 
 #[tokio::test]
 async fn the_traits_of_dialogues_need_no_other_module() {
-    let call = || PreparedReply::with_tool_calls([("count", serde_json::json!({}))]);
+    let call = || SimulatedReply::with_tool_calls([("count", serde_json::json!({}))]);
     let dialogue = Dialogue::with_simulated_replies([call(), "One.".into(), call(), "Two.".into()])
         .with_tools(Arc::new(CountingTools::default()))
         .with_window(Some(Arc::new(LatestOnly)));

@@ -8,8 +8,8 @@ use ensemble_core::thread::{ExecutionAttemptRef, IgnoredLiveOutput, Message, Mes
 use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::profiles::ChainedProfile;
 use ensemble_models::{
-    BoxFuture, LimitUnit, Model, ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelQuery, ModelReply,
-    ModelRequest, ReplyPieceCallback, ReportedLimit,
+    BoxFuture, Model, ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelQuery, ModelReply, ModelRequest,
+    ReplyPieceCallback, ReportedLimit, ReportedLimitUnit,
 };
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -99,7 +99,7 @@ impl FlakyProvider {
                 state.tokens -= f64::from(u8::from(is_accepted));
                 let limit = ReportedLimit {
                     name: "x-ratelimit-remaining-requests",
-                    unit: LimitUnit::Requests,
+                    unit: ReportedLimitUnit::Requests,
                     limit: Some(60),
                     remaining: state.tokens as u64,
                     resets_in: Duration::from_secs_f64(60.0 - state.tokens),

@@ -9,7 +9,7 @@ use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{Operator, OperatorAnswer, PermissionAnswer, PermissionRequest, QuestionRequest};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_language::cases::{StubOutput, StubPermission, StubPermissions, StubResult};
+use ensemble_language::cases::{StubOutput, StubPermissionDecision, StubPermissions, StubResult};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 
 use crate::named_stubs::StubsByAddress;
@@ -37,7 +37,7 @@ impl CaseOperator {
 
     /// Returns the next decision about a call: for its address, its tool, the server of the tool, or all tools.
     /// Counts the decision. Returns `None` without a decision, or after the end of a list.
-    fn take_next_permission(&self, requested: &PermissionRequest) -> Option<StubPermission> {
+    fn take_next_permission(&self, requested: &PermissionRequest) -> Option<StubPermissionDecision> {
         let server = requested.tool.split_once('.').map(|(server, _)| server);
         let find_named = |wanted: &str| self.permissions.iter().find(|(name, _)| **name == *wanted);
         let of_call = self
@@ -109,9 +109,9 @@ impl Operator for CaseOperator {
         let decision = self
             .take_next_permission(&requested)
             .map(|permission| match permission {
-                StubPermission::Allow => PermissionDecision::Once,
-                StubPermission::Always => PermissionDecision::Always,
-                StubPermission::Deny => PermissionDecision::Denied,
+                StubPermissionDecision::Allow => PermissionDecision::Once,
+                StubPermissionDecision::Always => PermissionDecision::Always,
+                StubPermissionDecision::Deny => PermissionDecision::Denied,
             });
         let answer = match decision {
             Some(decision) => PermissionAnswer::from_decision(decision, AnswerSource::Stub),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ensemble_core::runner::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::cases::{AgentStubs, StubOutput, StubReply, StubResult, StubToolCall};
 use ensemble_language::data::{FailureKind, value_to_output};
-use ensemble_language::ensemble::{PreparedReply, PreparedToolCall};
+use ensemble_language::ensemble::{SimulatedReply, SimulatedToolCall};
 use ensemble_runs::ReplyStub;
 use serde_json::Value;
 
@@ -53,18 +53,18 @@ pub(crate) struct AgentReplyStub {
 }
 
 impl ReplyStub for AgentReplyStub {
-    fn find_reply(&self, execution: u32, request: u64) -> Result<PreparedReply, String> {
+    fn find_reply(&self, execution: u32, request: u64) -> Result<SimulatedReply, String> {
         let replies = list_execution_replies(&self.stubs, execution);
         let at = usize::try_from(request).unwrap_or(usize::MAX).saturating_sub(1);
         match replies.get(at) {
-            Some(StubReply::Text(text)) => Ok(PreparedReply::Text(text.clone())),
-            Some(StubReply::Error(message)) => Ok(PreparedReply::Error(message.clone())),
+            Some(StubReply::Text(text)) => Ok(SimulatedReply::Text(text.clone())),
+            Some(StubReply::Error(message)) => Ok(SimulatedReply::Error(message.clone())),
             Some(StubReply::Calls { text, calls }) => {
-                let call = |call: &StubToolCall| PreparedToolCall {
+                let call = |call: &StubToolCall| SimulatedToolCall {
                     name: call.tool.to_string(),
                     arguments: call.arguments.clone(),
                 };
-                Ok(PreparedReply::Calls {
+                Ok(SimulatedReply::Calls {
                     text: text.clone(),
                     tool_calls: calls.iter().map(call).collect(),
                 })

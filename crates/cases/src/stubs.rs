@@ -83,7 +83,7 @@ impl CaseStubs {
 fn stubs_for_blank_answers(answer: &Value) -> Option<AgentStubs> {
     let is_blank = |answer: &Value| answer.as_str().is_some_and(|text| text.trim().is_empty());
     let to_stub = |answer: &Value| {
-        StubResult::without_delay(match answer {
+        StubResult::from_output_only(match answer {
             Value::String(text) => StubOutput::Text(text.clone()),
             answer => StubOutput::Json(answer.clone()),
         })

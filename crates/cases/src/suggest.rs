@@ -183,7 +183,7 @@ fn build_case_from_path(
     };
     for step in &end.path {
         for assumed in &step.assumed {
-            for demand in Condition::required_values(&assumed.claim, assumed.answer) {
+            for demand in Condition::list_value_requirements(&assumed.claim, assumed.answer) {
                 let dependency = match &assumed.site {
                     ClaimSite::Dependency { dependency, .. } => Some(dependency),
                     ClaimSite::Success => None,
@@ -390,7 +390,7 @@ impl ExampleCaseBuilder<'_> {
             }
             _ => StubOutput::Fail(ExecutionFailure::new(FailureKind::Reported, "it failed")),
         };
-        let stub = StubResult::without_delay(gives);
+        let stub = StubResult::from_output_only(gives);
         match ran.spent_budget {
             Some(SpentBudget::Tokens(tokens)) => StubResult { tokens, ..stub },
             Some(SpentBudget::Cost(cost)) => StubResult {

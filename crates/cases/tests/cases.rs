@@ -490,7 +490,7 @@ proptest! {
                 n => StubOutput::Json(json!({"n": n})),
             },
             delay: Duration::from_millis(u64::from(byte)),
-            ..StubResult::without_delay(StubOutput::Text(String::new()))
+            ..StubResult::from_output_only(StubOutput::Text(String::new()))
         };
         let draw = |at: usize| bytes.get(at % bytes.len().max(1)).copied().unwrap_or(1);
         let stubs = plan.agent_ids().map(|id| {

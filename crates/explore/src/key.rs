@@ -5,7 +5,7 @@
 
 use super::oracle::{ExploredPlan, RememberedClaimResults};
 use ensemble_core::conversation::{ConversationState, has_unseen_result};
-use ensemble_language::ensemble::WaitFor;
+use ensemble_language::ensemble::WaitForOutputs;
 use ensemble_language::plan::AgentId;
 
 /// Returns a key that is equal for states with the same possible futures.
@@ -35,7 +35,7 @@ pub(super) fn compute_state_key(
             if !may_run {
                 continue;
             }
-            if edge.requires_all && edge.wait_for == WaitFor::Update {
+            if edge.requires_all && edge.wait_for == WaitForOutputs::Update {
                 key.push_number(state.turns_waited(edge_id));
             }
             if edge.max_executions.is_some() {

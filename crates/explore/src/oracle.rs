@@ -18,7 +18,7 @@ use ensemble_core::conversation::{
 };
 use ensemble_core::resolver::ConditionEvaluator;
 use ensemble_language::condition::{
-    ClaimLogic, ClaimReads, Condition, ConditionClaim, ConditionRead, ConditionSnapshot, EvaluateError,
+    ClaimFormula, ClaimReads, Condition, ConditionClaim, ConditionRead, ConditionSnapshot, EvaluateError,
 };
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
@@ -47,7 +47,7 @@ pub(super) struct ExploredPlan {
 
 /// Condition, split into numbered claims.
 struct SplitCondition {
-    claims: ClaimLogic,
+    claims: ClaimFormula,
     list: Vec<(ClaimId, ConditionClaim)>,
 }
 
@@ -342,8 +342,8 @@ impl ChoosingEvaluator<'_> {
 }
 
 /// Returns the result of the condition if the known claims decide the condition.
-fn combine_claim_results(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<bool> {
-    let decided = |operands: &[ClaimLogic], by: bool| {
+fn combine_claim_results(claims: &ClaimFormula, known: &[Option<bool>]) -> Option<bool> {
+    let decided = |operands: &[ClaimFormula], by: bool| {
         let mut all = Some(!by);
         for operand in operands {
             match combine_claim_results(operand, known) {
@@ -355,22 +355,22 @@ fn combine_claim_results(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<
         all
     };
     match claims {
-        ClaimLogic::Claim(at) => known[*at],
-        ClaimLogic::Not(inner) => combine_claim_results(inner, known).map(|answer| !answer),
-        ClaimLogic::And(operands) => decided(operands, false),
-        ClaimLogic::Or(operands) => decided(operands, true),
+        ClaimFormula::Claim(at) => known[*at],
+        ClaimFormula::Not(inner) => combine_claim_results(inner, known).map(|answer| !answer),
+        ClaimFormula::And(operands) => decided(operands, false),
+        ClaimFormula::Or(operands) => decided(operands, true),
     }
 }
 
 /// Returns the index of the first open claim that can decide the condition.
-fn find_first_open_claim(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<usize> {
+fn find_first_open_claim(claims: &ClaimFormula, known: &[Option<bool>]) -> Option<usize> {
     if combine_claim_results(claims, known).is_some() {
         return None;
     }
     match claims {
-        ClaimLogic::Claim(at) => Some(*at),
-        ClaimLogic::Not(inner) => find_first_open_claim(inner, known),
-        ClaimLogic::And(operands) | ClaimLogic::Or(operands) => operands
+        ClaimFormula::Claim(at) => Some(*at),
+        ClaimFormula::Not(inner) => find_first_open_claim(inner, known),
+        ClaimFormula::And(operands) | ClaimFormula::Or(operands) => operands
             .iter()
             .find_map(|operand| find_first_open_claim(operand, known)),
     }

@@ -51,7 +51,7 @@ fn are_all_agents_coupled(world: &ExploredPlan) -> bool {
         !limits.max_agent_executions.is_empty() || limits.max_total_tokens.is_some() || limits.max_cost.is_some();
     let ends_all =
         plan.success_condition().is_some() || plan.ensemble().agents.iter().any(|one| one.on_error == OnError::Stop);
-    let listens = plan.listening_agent_ids().iter().any(|id| !plan.is_only_tool(*id));
+    let listens = plan.listening_agent_ids().iter().any(|id| !plan.runs_only_as_tool(*id));
     // A question without an answer ends the conversation for all: where nobody answers, in every conversation.
     let stops = |id: AgentId| world.possible_results(id) == [ExecutionResult::Unanswered];
     let reads_others =

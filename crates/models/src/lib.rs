@@ -14,11 +14,11 @@ mod transport;
 
 pub use crate::policy::chain::Model;
 pub use crate::policy::model_query::{ModelQuery, ModelQueryResult};
-pub use crate::providers::remote::{RemoteProvider, key_variable};
+pub use crate::providers::remote::{RemoteProvider, api_key_variable};
 pub use crate::providers::simulated::SimulatedProvider;
 pub use crate::providers::simulated_script::describe_script_failure;
-pub use crate::transport::http_client::{build_http_client, client_builder_with_proxies};
-pub use crate::transport::network::{ModelNetwork, ReadEnvironment};
+pub use crate::transport::http_client::{build_http_client, client_builder_with_environment_proxies};
+pub use crate::transport::network::{EnvironmentLookup, ModelNetwork};
 pub use cache::ReplyCache;
 
 use std::sync::Arc;
@@ -131,7 +131,7 @@ pub struct ReportedLimit {
     /// The name of the header that states what remains.
     pub name: &'static str,
     /// The unit that the provider counts.
-    pub unit: LimitUnit,
+    pub unit: ReportedLimitUnit,
     /// The number of units that the provider allows, if it states the number.
     pub limit: Option<u64>,
     /// The number of units that remain.
@@ -142,7 +142,7 @@ pub struct ReportedLimit {
 
 /// The unit of a [`ReportedLimit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LimitUnit {
+pub enum ReportedLimitUnit {
     /// Requests.
     Requests,
     /// Tokens of requests and replies.
@@ -219,7 +219,7 @@ impl ModelError {
 
 impl ModelReply {
     /// Returns the reason of a refusal from the provider, with the text of the model.
-    pub fn refusal_text(&self) -> String {
+    pub fn refusal_reason_and_text(&self) -> String {
         match (&self.refusal, self.text.trim()) {
             (Some(reason), "") => reason.clone(),
             (Some(reason), text) => format!("{reason}; its reply was: {text}"),

@@ -32,7 +32,7 @@ pub fn is_minimal_variable(variable: &str) -> bool {
 }
 
 /// Returns whether the variable belongs to the configuration of this program.
-fn is_own_variable(name: &OsStr) -> bool {
+fn is_configuration_variable(name: &OsStr) -> bool {
     is_program_variable(name.as_encoded_bytes())
 }
 
@@ -83,7 +83,7 @@ impl ChildEnvironment {
                 command.env_remove(variable);
             }
             let own = std::env::vars_os().map(|(name, _)| name);
-            own.filter(|name| is_own_variable(name)).for_each(|name| {
+            own.filter(|name| is_configuration_variable(name)).for_each(|name| {
                 command.env_remove(name);
             });
         }
@@ -143,7 +143,7 @@ mod tests {
             ("MY_ENSEMBLE_TRUST", false, false),
         ] {
             assert_eq!(
-                (is_own_variable(name.as_ref()), carries_rights(name)),
+                (is_configuration_variable(name.as_ref()), carries_rights(name)),
                 (is_own, is_right),
                 "{name}"
             );

@@ -50,7 +50,7 @@ pub fn an_execution() -> ExecutionInput {
 /// Returns the object that a script finds on its stdin.
 pub async fn stdin_of(execution: &ExecutionInput) -> Value {
     let mut bytes = Vec::new();
-    payload::write_execution_json(&mut bytes, execution).await;
+    payload::write_execution_json_and_close(&mut bytes, execution).await;
     assert_eq!(bytes.last(), Some(&b'\n'));
     serde_json::from_slice(&bytes).expect("JSON")
 }

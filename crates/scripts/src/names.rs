@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use rhai::{AST, ASTFlags, ASTNode, BinaryExpr, Expr, FnCallExpr, Position, Stmt};
 
 use super::calls::{self, ScriptFunctionCall, to_script_name};
-use ensemble_language::check::{ReadScriptKey, ScriptText};
+use ensemble_language::check::{ScriptText, ScriptVariableKeyRead};
 
 /// Variables whose keys are collected.
 const KEYED_VARIABLES: [&str; 4] = ["dependencies", "context", "inputs", "parameters"];
@@ -60,7 +60,7 @@ pub(super) fn collect_script_names(name: String, text: String, ast: &AST) -> Scr
         .map(|one| ((one.variable.clone(), one.key.clone()), one.place));
     let keys = keep_first_positions(places)
         .into_iter()
-        .map(|((variable, key), place)| ReadScriptKey {
+        .map(|((variable, key), place)| ScriptVariableKeyRead {
             may_be_missing: may_be_missing(&variable, &key),
             variable,
             key: to_script_name((key, place)),

@@ -51,8 +51,8 @@ impl ScriptVariable {
                 return Dynamic::from(context_view::ScriptContextView::new(Arc::clone(context), budget));
             }
             Self::Past(past) => (0..past.len()).all(|at| {
-                let output = past.field_value(at, "output_data");
-                budget.try_spend(ExecutionHistory::FIELDS.len())
+                let output = past.reproducible_field_value(at, "output_data");
+                budget.try_spend(ExecutionHistory::REPRODUCIBLE_FIELDS.len())
                     && output.is_none_or(|output| budget.try_spend_value(&output))
             }),
             Self::Json(value) => budget.try_spend_value(value),

@@ -24,7 +24,7 @@ use ensemble_wire::guard::RequestGuard;
 use ensemble_wire::token::AccessToken;
 
 /// The limits of bodies of requests with the token.
-const BODY_LIMITS: BodyReadLimits = BodyReadLimits {
+const API_BODY_LIMITS: BodyReadLimits = BodyReadLimits {
     largest: 8 << 20,
     total: 64 << 20,
     timeout: Duration::from_secs(30),
@@ -71,7 +71,7 @@ pub struct NewEnsembleFile {
 }
 
 /// State that all requests share.
-pub(crate) struct UiState {
+pub(crate) struct UiServerState {
     pub(crate) guard: RequestGuard,
     /// Reads bodies of requests with the token.
     pub(crate) bodies: LimitedBodyReader,
@@ -91,12 +91,12 @@ pub(crate) struct UiState {
     watched_runs: Mutex<HashMap<RunId, Arc<WatchedRun>>>,
 }
 
-impl UiState {
+impl UiServerState {
     /// Creates the state for a server on this port.
     pub(crate) fn new(settings: UiServerSettings, port: u16) -> Self {
         Self {
             guard: RequestGuard::new(settings.token, port),
-            bodies: LimitedBodyReader::new(BODY_LIMITS),
+            bodies: LimitedBodyReader::new(API_BODY_LIMITS),
             session_bodies: LimitedBodyReader::new(SESSION_BODY_LIMITS),
             runs: settings.runs,
             version: settings.version,
@@ -142,7 +142,7 @@ impl UiState {
     }
 
     /// Returns the watched run, with all records up to now. Discards runs that no client follows, if there are too many.
-    pub(crate) async fn get_current_watched_run(&self, id: &str) -> Result<Arc<WatchedRun>, ApiFailure> {
+    pub(crate) async fn refresh_watched_run(&self, id: &str) -> Result<Arc<WatchedRun>, ApiFailure> {
         let run = self.resolve_stored_run(id).await?;
         let watched = {
             let mut all = self.watched_runs.lock().unwrap_or_else(PoisonError::into_inner);

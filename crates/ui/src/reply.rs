@@ -72,11 +72,11 @@ impl ApiFailure {
 
     /// Converts the failure to a response.
     pub(crate) fn into_response(self) -> UiReply {
-        json_reply_with_status(self.status, &self.to_json())
+        json_reply_with_status(self.status, &self.to_openai_json())
     }
 
     /// Converts the failure to JSON in the format of OpenAI.
-    pub(crate) fn to_json(&self) -> Value {
+    pub(crate) fn to_openai_json(&self) -> Value {
         let kind = if self.status.is_client_error() {
             "invalid_request_error"
         } else {

@@ -13,19 +13,19 @@ use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
 use crate::api::{self, RequestQuery};
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::page;
 use crate::reply::{self, ApiFailure, UiReply};
 
 /// Answers a request. Converts a failure to a response.
-pub(crate) async fn answer_request(app: Arc<UiState>, request: Request<Incoming>) -> UiReply {
+pub(crate) async fn answer_request(app: Arc<UiServerState>, request: Request<Incoming>) -> UiReply {
     route_request(app, request)
         .await
         .unwrap_or_else(ApiFailure::into_response)
 }
 
 /// Checks the host and the client, and passes the request to the page or the API.
-async fn route_request(app: Arc<UiState>, mut request: Request<Incoming>) -> Result<UiReply, ApiFailure> {
+async fn route_request(app: Arc<UiServerState>, mut request: Request<Incoming>) -> Result<UiReply, ApiFailure> {
     app.guard.check_host(request.headers())?;
     let path = request.uri().path().to_owned();
     if *request.method() == Method::GET
@@ -57,7 +57,7 @@ async fn route_request(app: Arc<UiState>, mut request: Request<Incoming>) -> Res
 }
 
 /// Sets the session cookie for a page that sends the token.
-fn create_page_session(app: &UiState, given: &Value) -> Result<UiReply, ApiFailure> {
+fn create_page_session(app: &UiServerState, given: &Value) -> Result<UiReply, ApiFailure> {
     let token = given["token"].as_str().unwrap_or_default();
     let cookie = app.guard.cookie_for_valid_token(token)?;
     let mut reply = reply::json_reply(&json!({}));

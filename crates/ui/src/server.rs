@@ -11,7 +11,7 @@ use std::time::Duration;
 use ensemble_wire::connections::{ConnectionLimits, ConnectionRequestHandler, serve_connections_forever};
 use ensemble_wire::token::AccessToken;
 
-use crate::app::{UiServerSettings, UiState};
+use crate::app::{UiServerSettings, UiServerState};
 use crate::route::answer_request;
 
 /// Port that is used unless another one is requested or a process has it.
@@ -27,7 +27,7 @@ pub struct UiServer {
     listener: TcpListener,
     address: SocketAddr,
     token: AccessToken,
-    app: Arc<UiState>,
+    app: Arc<UiServerState>,
 }
 
 impl UiServer {
@@ -51,7 +51,7 @@ impl UiServer {
             listener,
             address,
             token: settings.token.clone(),
-            app: Arc::new(UiState::new(settings, address.port())),
+            app: Arc::new(UiServerState::new(settings, address.port())),
         })
     }
 
@@ -85,6 +85,6 @@ impl UiServer {
 }
 
 /// Creates the function that answers requests.
-fn responder(app: Arc<UiState>) -> ConnectionRequestHandler {
+fn responder(app: Arc<UiServerState>) -> ConnectionRequestHandler {
     Arc::new(move |request| Box::pin(answer_request(Arc::clone(&app), request)))
 }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::events::{event_frame, live_event_json};
 use crate::reply::ApiFailure;
-use crate::view::{DriverLocation, RunLiveness, RunView, with_request_texts};
+use crate::view::{DriverLocation, LiveRunState, RunView, with_request_texts};
 
 /// Maximum number of events in the queue of a client. A slower client starts again.
 const MAX_QUEUED_EVENTS: usize = 1024;
@@ -106,7 +106,7 @@ impl WatchedRun {
             };
             fold.view.plan = prepared.map(|prepared| prepared.plan);
         }
-        changed.extend(fold.view.set_liveness(self.read_liveness(runs)));
+        changed.extend(fold.view.set_live_state(self.read_live_state(runs)));
         if !records.is_empty() || !changed.is_empty() {
             self.send_changed_rows(&fold.view, changed, runs);
         }
@@ -114,7 +114,7 @@ impl WatchedRun {
     }
 
     /// Reads the facts of the run that no record contains.
-    fn read_liveness(&self, runs: &RunService) -> RunLiveness {
+    fn read_live_state(&self, runs: &RunService) -> LiveRunState {
         let open = runs.live_open_requests(&self.run.id().outermost_run_id());
         let is_inner = self.run.id().nested_names().next().is_some();
         let agents = open.iter().filter_map(|open| match open.run_id() == self.run.id() {
@@ -122,7 +122,7 @@ impl WatchedRun {
             false if is_inner => None,
             false => Some(open.pending_request().address.segments().first()?.agent.clone()),
         });
-        RunLiveness {
+        LiveRunState {
             is_driven: self.driver_location(runs) != DriverLocation::Nowhere,
             asking_agents: agents.collect(),
         }
@@ -136,26 +136,27 @@ impl WatchedRun {
             DriverLocation::Nowhere => DriverProcess::NoProcess,
         };
         match runs.current_run_state(self.run.id(), view.run_history(), driver) {
-            RunState::Running if !self.read_liveness(runs).asking_agents.is_empty() => RunState::Waiting,
+            RunState::Running if !self.read_live_state(runs).asking_agents.is_empty() => RunState::Waiting,
             state => state,
         }
     }
 
     /// Converts the run to JSON without its rows, for a new client.
-    pub(crate) async fn head_json(&self, runs: &RunService) -> Value {
-        self.head_json_for_driver(self.driver_location(runs), runs).await
+    pub(crate) async fn json_without_rows(&self, runs: &RunService) -> Value {
+        self.json_without_rows_for_driver(self.driver_location(runs), runs)
+            .await
     }
 
     /// Converts the run to JSON without its rows, driven by this process.
-    async fn head_json_for_driver(&self, driven: DriverLocation, runs: &RunService) -> Value {
+    async fn json_without_rows_for_driver(&self, driven: DriverLocation, runs: &RunService) -> Value {
         let view = self.lock_view().await;
-        self.head_json_for_view(&view, driven, runs)
+        self.view_json_without_rows(&view, driven, runs)
     }
 
     /// Converts the view to JSON without its rows.
-    fn head_json_for_view(&self, view: &RunView, driven: DriverLocation, runs: &RunService) -> Value {
+    fn view_json_without_rows(&self, view: &RunView, driven: DriverLocation, runs: &RunService) -> Value {
         let state = self.run_state(view, driven, runs);
-        let mut head = view.head_json(self.run.id(), driven, state);
+        let mut head = view.json_without_rows(self.run.id(), driven, state);
         head["waiting"] = open_requests_json(runs, self);
         head
     }
@@ -167,7 +168,7 @@ impl WatchedRun {
     ) -> (Bytes, broadcast::Receiver<Bytes>) {
         let receiver = self.news.subscribe();
         let driver_location = self.driver_location(runs);
-        let head = self.head_json_for_driver(driver_location, runs).await;
+        let head = self.json_without_rows_for_driver(driver_location, runs).await;
         if !self.is_pumped.swap(true, Ordering::AcqRel) {
             tokio::spawn(update_while_followed(self.clone(), driver_location, runs.clone()));
         }
@@ -182,7 +183,7 @@ impl WatchedRun {
         changed.sort_unstable();
         changed.dedup();
         let rows: Vec<Value> = changed.iter().filter_map(|at| view.short_row_json(*at)).collect();
-        let mut head = self.head_json_for_view(view, self.driver_location(runs), runs);
+        let mut head = self.view_json_without_rows(view, self.driver_location(runs), runs);
         for large in ["input", "context"] {
             head.as_object_mut().map(|head| head.remove(large));
         }
@@ -234,7 +235,7 @@ impl WatchedRun {
     /// Sends the unsent changes.
     async fn send_pending_changes(&self, runs: &RunService) {
         let mut fold = self.fold.lock().await;
-        let relit = fold.view.set_liveness(self.read_liveness(runs));
+        let relit = fold.view.set_live_state(self.read_live_state(runs));
         if std::mem::take(&mut fold.is_changed) || !relit.is_empty() {
             let mut pending = std::mem::take(&mut fold.pending);
             pending.extend(relit);
@@ -274,7 +275,7 @@ async fn update_while_followed(watched: Arc<WatchedRun>, mut last: DriverLocatio
         if last != DriverLocation::Nowhere && !is_inner {
             let from = watched.lock_view().await.next;
             if let Ok(follow) = runs.follow_run(watched.run.id(), from).await {
-                follow_to_end(&watched, &runs, follow).await;
+                follow_driven_run_to_end(&watched, &runs, follow).await;
             }
         }
         if !watched.is_followed() {
@@ -298,7 +299,7 @@ async fn update_while_followed(watched: Arc<WatchedRun>, mut last: DriverLocatio
 }
 
 /// Applies the events of a run in this process until it ends or no client follows it.
-async fn follow_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEventStream) {
+async fn follow_driven_run_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEventStream) {
     let mut send_at = None;
     while watched.is_followed() {
         let wait = send_at.unwrap_or_else(|| Instant::now() + IDLE_POLL_INTERVAL);

@@ -22,7 +22,7 @@ use ensemble_language::ensemble::{
     Ensemble, HttpProvider as KnownProvider, ModelChoice, ModelProfile, SIMULATED_PROVIDER,
 };
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileError};
-use ensemble_models::{ModelError, ModelNetwork, ModelProvider, ModelRequest, RemoteProvider, key_variable};
+use ensemble_models::{ModelError, ModelNetwork, ModelProvider, ModelRequest, RemoteProvider, api_key_variable};
 use ensemble_project::config::load_trusted_configs;
 use ensemble_project::prepare::collect_profiles;
 use ensemble_project::review::refuse_untrusted_ensemble;
@@ -363,7 +363,7 @@ impl ProfileAnswer {
     /// Returns the environment variable with the key of the profile. Returns `None` if the profile needs no key.
     fn key_variable_name(&self) -> Option<&str> {
         let profile = self.profile.as_ref()?;
-        key_variable(profile, KnownProvider::find_by_name(&profile.provider)?)
+        api_key_variable(profile, KnownProvider::find_by_name(&profile.provider)?)
     }
 
     /// Describes the answer in a few words, or returns the error message.

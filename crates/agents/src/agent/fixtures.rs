@@ -7,7 +7,8 @@ use super::{AttemptLedger, BoxFuture, ExecutionInput};
 use ensemble_core::runner::ExecutionRecorder;
 use ensemble_language::data::{JsonMap, RemainingBudget, RunContext};
 use ensemble_language::ensemble::{
-    Agent, AgentKind, ConversationSpec, Dependency, DependencyPosition, OnError, RequiredResult, RetryPolicy, WaitFor,
+    Agent, AgentKind, ConversationSpec, Dependency, DependencyPosition, OnError, RequiredResult, RetryPolicy,
+    WaitForOutputs,
 };
 use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback};
 
@@ -20,7 +21,7 @@ pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
         requires_all: true,
         feedback: false,
         on: RequiredResult::Success,
-        wait_for: WaitFor::default(),
+        wait_for: WaitForOutputs::default(),
         declared_at: DependencyPosition::DependsOn(at),
     };
     Agent {

@@ -33,7 +33,7 @@ use ensemble_scripts::Script;
 /// Context window of one agent.
 pub struct AgentWindow {
     rules: TrimRules,
-    how: SelectionMethod,
+    how: MessageSelectionMethod,
     counter: Arc<TokenCounter>,
     /// The sizes of the beginnings of threads.
     known_sizes: ThreadSizeCache,
@@ -42,7 +42,7 @@ pub struct AgentWindow {
 }
 
 /// Method of selecting messages: rules, a script, or summaries by a model.
-enum SelectionMethod {
+enum MessageSelectionMethod {
     /// The rules select the messages.
     Rules,
     /// A script selects the messages.
@@ -75,7 +75,7 @@ pub fn input_token_limit(profile: &ModelProfile) -> Option<u64> {
 }
 
 /// Returns the window of an agent without `context_window` whose profile has a token limit.
-pub fn implicit_window() -> ContextWindow {
+pub fn token_limit_window() -> ContextWindow {
     ContextWindow {
         min_recent_turns: std::num::NonZeroU32::MIN,
         ..ContextWindow::default()
@@ -99,15 +99,15 @@ impl AgentWindow {
         let turns = |count: std::num::NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
         let selection_method = match &window.strategy {
             WindowStrategy::OldestFirst | WindowStrategy::MiddleOut | WindowStrategy::RecentTurnsOnly(_) => {
-                SelectionMethod::Rules
+                MessageSelectionMethod::Rules
             }
-            WindowStrategy::Custom(path) => SelectionMethod::Custom {
+            WindowStrategy::Custom(path) => MessageSelectionMethod::Custom {
                 script: load_script(path, outside.load)?,
                 path: path.clone(),
             },
-            WindowStrategy::Summarize(None) => SelectionMethod::Summary((outside.connect)(outside.model)?),
+            WindowStrategy::Summarize(None) => MessageSelectionMethod::Summary((outside.connect)(outside.model)?),
             WindowStrategy::Summarize(Some(profile)) => {
-                SelectionMethod::Summary((outside.connect)(&ModelChoice::Profile(profile.clone()))?)
+                MessageSelectionMethod::Summary((outside.connect)(&ModelChoice::Profile(profile.clone()))?)
             }
         };
         Ok(Self {
@@ -140,7 +140,7 @@ impl AgentWindow {
 
     /// Returns whether a simulated model writes the summaries.
     pub fn has_simulated_summarizer(&self) -> bool {
-        matches!(&self.how, SelectionMethod::Summary(model) if model.is_simulated())
+        matches!(&self.how, MessageSelectionMethod::Summary(model) if model.is_simulated())
     }
 
     /// Counts the tokens of the system prompt and of each message.
@@ -173,17 +173,17 @@ impl AgentWindow {
     }
 
     /// Selects the messages by the method of the window.
-    async fn fit_input(&self, sending: WindowInput<'_>) -> Result<WindowOutput, WindowError> {
+    async fn select_messages_to_fit(&self, sending: WindowInput<'_>) -> Result<WindowOutput, WindowError> {
         let measured = self.measure_input(sending).await;
         match &self.how {
-            SelectionMethod::Rules => Ok(self.select_by_rules(measured)),
-            SelectionMethod::Custom { path, script } => {
+            MessageSelectionMethod::Rules => Ok(self.select_by_rules(measured)),
+            MessageSelectionMethod::Custom { path, script } => {
                 let fitted = self.select_by_script((path, script), measured).await;
                 fitted.map_err(|error| WindowError {
                     error: format!("context_window: {error}"),
                 })
             }
-            SelectionMethod::Summary(model) => self.select_with_summary(model, measured).await,
+            MessageSelectionMethod::Summary(model) => self.select_with_summary(model, measured).await,
         }
     }
 
@@ -270,7 +270,7 @@ impl AgentWindow {
             count => format!("the {count} latest turns (`min_recent_turns`) are"),
         };
         let instructions = if system { ", and so are the instructions" } else { "" };
-        let (sent, most) = (format_size(sent), format_limits(self.rules.limits));
+        let (sent, most) = (format_thread_size(sent), format_limits(self.rules.limits));
         format!(
             "the context window is too small: {most} are allowed, but {sent} are sent, because {turns} always sent{instructions}"
         )
@@ -288,7 +288,7 @@ struct SentMessages {
 
 impl MessageSelector for AgentWindow {
     fn select_messages<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
-        Box::pin(self.fit_input(sending))
+        Box::pin(self.select_messages_to_fit(sending))
     }
 
     fn find_unsent_iterations<'a>(&'a self, thread: &'a Thread, earlier: usize) -> BoxFuture<'a, UnsentIterations> {
@@ -319,7 +319,7 @@ impl MessageSelector for AgentWindow {
 impl AgentWindow {
     /// Counts the oldest iterations that the rules drop from every request. Returns `None` if older messages can still be sent.
     fn count_unsent_iterations(&self, thread: &Thread) -> Option<usize> {
-        let is_latest = matches!(self.how, SelectionMethod::Rules) && self.rules.keep != TurnRetention::BothEnds;
+        let is_latest = matches!(self.how, MessageSelectionMethod::Rules) && self.rules.keep != TurnRetention::BothEnds;
         // Instructions that can be left out are left out before the oldest turn.
         if !is_latest || !self.rules.keeps_system {
             return None;
@@ -403,7 +403,7 @@ fn load_script(path: &str, load: &ScriptLoader) -> Result<Arc<Script>, RunnerBui
 }
 
 /// Formats the tokens and messages of a size.
-fn format_size(size: ThreadSize) -> String {
+fn format_thread_size(size: ThreadSize) -> String {
     format!("{} tokens in {} messages", size.tokens, size.messages)
 }
 

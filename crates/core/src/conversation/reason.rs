@@ -7,7 +7,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
 use ensemble_language::condition::ConditionRead;
-use ensemble_language::ensemble::WaitFor;
+use ensemble_language::ensemble::WaitForOutputs;
 
 /// An agent that was examined and does not run in the turn.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -68,7 +68,7 @@ pub struct AwaitedDependency {
     /// The position of the dependency, from 0.
     pub position: usize,
     /// What the agent waits for.
-    pub wait_for: WaitFor,
+    pub wait_for: WaitForOutputs,
     /// An agent that is ready now and whose execution can lead to an output of `agent`; often `agent` itself.
     pub ready: Arc<str>,
 }
@@ -210,10 +210,10 @@ impl fmt::Display for AwaitedDependency {
             agent, ready, wait_for, ..
         } = self;
         match wait_for {
-            WaitFor::Settled if agent == ready => {
+            WaitForOutputs::Settled if agent == ready => {
                 write!(f, "waits until {agent} has settled; it is about to answer again")
             }
-            WaitFor::Settled => write!(f, "waits until {agent} has settled; {ready} is about to run"),
+            WaitForOutputs::Settled => write!(f, "waits until {agent} has settled; {ready} is about to run"),
             _ if agent == ready => write!(f, "waits for {agent}, which is about to answer again"),
             _ => write!(f, "waits for {agent}, which is about to answer again after {ready}"),
         }

@@ -126,7 +126,7 @@ pub fn static_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) 
     if state.has_reached_max_turns(plan, agent) {
         return ReadinessFact::MaxTurns;
     }
-    if plan.is_only_tool(agent) {
+    if plan.runs_only_as_tool(agent) {
         return ReadinessFact::OnlyTool;
     }
     if plan.runs_on_request(agent) {

@@ -54,7 +54,7 @@ fn find_exhausted_limit(
         return Ok(Some(max_turns));
     }
     let spent = find_reached_max_executions(plan, state, agent);
-    if plan.runs_on_request(agent) || plan.is_only_tool(agent) || !is_at_max_turns && spent.is_none() {
+    if plan.runs_on_request(agent) || plan.runs_only_as_tool(agent) || !is_at_max_turns && spent.is_none() {
         return Ok(None);
     }
     let (has_work, is_ready) = decide_without_and_with_limits(plan, state, agent, &EndConditionEvaluator(answers))?;

@@ -36,7 +36,7 @@ pub(super) fn build_turn_finished(plan: &Plan, state: &ConversationState, turn: 
         };
         let from = slot.agent;
         let own_name = plan.agent_name(from);
-        for key in output.keys().filter(|key| plan.is_reserved_key(key)) {
+        for key in output.keys().filter(|key| plan.is_agent_or_state_key(key)) {
             finished.warnings.push(format!(
                 "{own_name}: the output's key `{key}` is the name or state key of an agent, so it was not merged into the context"
             ));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{AgentReadiness, NextDecision, decide_next_step, decide_readiness};
 use crate::conversation::{AgentStart, Event, TurnStarted};
 use crate::random_conversations::{HandDrivenConversation, WaitCounts};
-use ensemble_language::ensemble::{RequiredResult, WaitFor};
+use ensemble_language::ensemble::{RequiredResult, WaitForOutputs};
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 use ensemble_language::random_ensembles::plan_with_results;
 
@@ -182,9 +182,9 @@ impl Oracle<'_> {
             return false;
         }
         let settled = match edge.wait_for {
-            WaitFor::Nothing => return false,
-            WaitFor::Settled => true,
-            WaitFor::Update => false,
+            WaitForOutputs::Nothing => return false,
+            WaitForOutputs::Settled => true,
+            WaitForOutputs::Update => false,
         };
         let behind: Vec<AgentId> = self
             .plan

@@ -6,7 +6,7 @@
 
 use super::{AgentReadiness, AgentSkipReason, ConditionEvaluator};
 use crate::conversation::{AwaitedDependency, ConversationState, has_unseen_result};
-use ensemble_language::ensemble::WaitFor;
+use ensemble_language::ensemble::WaitForOutputs;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
 /// Changes ready agents that wait for newer outputs to not ready. Leaves at least one ready agent.
@@ -68,7 +68,7 @@ fn list_awaited_dependencies(
     edges
         .filter_map(|(id, edge)| {
             let sources = plan.upstream_agents(id);
-            if edge.wait_for == WaitFor::Update && state.turns_waited(id) >= sources.count() {
+            if edge.wait_for == WaitForOutputs::Update && state.turns_waited(id) >= sources.count() {
                 return None;
             }
             let is_ready = |agent: &&AgentId| sources.contains(**agent);
@@ -90,8 +90,8 @@ fn would_wait_for_dependency(plan: &Plan, state: &ConversationState, edge: &Plan
     edge.requires_all
         && (has_executed || !edge.feedback)
         && match edge.wait_for {
-            WaitFor::Update => has_executed && !has_unseen_result(state, edge) && !plan.runs_every_turn(edge.to),
-            WaitFor::Settled => true,
-            WaitFor::Nothing => false,
+            WaitForOutputs::Update => has_executed && !has_unseen_result(state, edge) && !plan.runs_every_turn(edge.to),
+            WaitForOutputs::Settled => true,
+            WaitForOutputs::Nothing => false,
         }
 }

@@ -14,7 +14,7 @@ use ensemble_language::source::{SourceText, Span};
 use ensemble_language::template;
 use ensemble_language::yaml::edit::{SpellingContext, TextEdit, apply_edits, spell_string};
 
-use super::name_occurrences::{self, NameForm, NameOccurrence, NameSubject, RenameTarget};
+use super::name_occurrences::{self, NameForm, NameOccurrence, NamedItemKind, RenameTarget};
 use super::{EditorView, script_occurrences};
 
 /// The edits of a rename in the text and in other files.
@@ -25,7 +25,7 @@ pub struct RenameEdits {
     /// The edits of scripts and test files: each with its name as the project sees it, its text and its edits.
     pub other_files: Vec<(PathBuf, String, Vec<TextEdit>)>,
     /// What has the new name; `None`: nothing, because it has it already.
-    pub subject: Option<NameSubject>,
+    pub subject: Option<NamedItemKind>,
     /// The scripts that perhaps name the agent or the tool, and are not changed.
     pub unchanged_scripts: Vec<PathBuf>,
     /// Whether the agent's output is stored in the context under its name.
@@ -72,15 +72,15 @@ pub fn rename_symbol(
         .filter(|one| one.has_same_subject(&occurrence))
         .map(|one| edit_occurrence(view.text, &one, new))
         .collect();
-    check_same_findings(view.text, &edits, occurrence.subject, new)?;
+    check_findings_unchanged(view.text, &edits, occurrence.subject, new)?;
     let mut renamed = RenameEdits {
         edits,
         subject: Some(occurrence.subject),
         ..RenameEdits::default()
     };
     match occurrence.subject {
-        NameSubject::Agent => rename_in_scripts(view, &occurrence.name, new, is_shared, &mut renamed),
-        NameSubject::Tool => renamed.unchanged_scripts = list_scripts_naming_tool(view, &occurrence.name),
+        NamedItemKind::Agent => rename_in_scripts(view, &occurrence.name, new, is_shared, &mut renamed),
+        NamedItemKind::Tool => renamed.unchanged_scripts = list_scripts_naming_tool(view, &occurrence.name),
     }
     let target = RenameTarget {
         subject: occurrence.subject,
@@ -97,14 +97,14 @@ pub fn rename_symbol(
 }
 
 /// Checks that the name is valid and no other agent or tool has it.
-fn check_new_name(view: &EditorView<'_>, what: NameSubject, new: &str) -> Result<(), String> {
+fn check_new_name(view: &EditorView<'_>, what: NamedItemKind, new: &str) -> Result<(), String> {
     let (is_valid, rule, others) = match what {
-        NameSubject::Agent => (
+        NamedItemKind::Agent => (
             is_name(new),
             "use letters, digits, `_`, `.` and `-`, and begin with a letter or digit",
             view.agent_names(),
         ),
-        NameSubject::Tool => (
+        NamedItemKind::Tool => (
             is_tool_name(new),
             "use at most 64 letters, digits, `_` and `-`",
             view.list_keys_under("tools"),
@@ -143,13 +143,13 @@ pub fn rename_in_other_file(
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if is_test_file(name) {
         let target = RenameTarget {
-            subject: NameSubject::Agent,
+            subject: NamedItemKind::Agent,
             name: agent,
             is_stored,
         };
         return Ok(apply_edits(text, &rename_in_test_file(text, &target, new)));
     }
-    let occurrences = script_occurrences::list_script_occurrences(text, agent, is_stored);
+    let occurrences = script_occurrences::list_agent_names_in_script(text, agent, is_stored);
     let occurrences = occurrences.ok_or("the script redefines variables that contain agents")?;
     let edits: Vec<TextEdit> = occurrences.iter().map(|one| edit_occurrence(text, one, new)).collect();
     Ok(apply_edits(text, &edits))
@@ -188,16 +188,16 @@ fn edit_yaml_name(text: &str, at: &NameOccurrence, new: &str) -> (Span, String) 
 }
 
 /// Checks that the edits do not change the findings of the text.
-fn check_same_findings(text: &str, edits: &[TextEdit], what: NameSubject, new: &str) -> Result<(), String> {
+fn check_findings_unchanged(text: &str, edits: &[TextEdit], what: NamedItemKind, new: &str) -> Result<(), String> {
     let changed = apply_edits(text, edits);
     if collect_finding_codes(text) == collect_finding_codes(&changed) {
         return Ok(());
     }
     Err(match what {
-        NameSubject::Agent => {
+        NamedItemKind::Agent => {
             format!("the name `{new}` would change the meaning of a condition or a template; edit it by hand")
         }
-        NameSubject::Tool => {
+        NamedItemKind::Tool => {
             format!("the name `{new}` would change the findings of the file; choose another name")
         }
     })
@@ -251,7 +251,7 @@ fn rename_in_scripts(
             .tools
             .iter()
             .any(|(_, tool)| matches!(&tool.kind, ToolKind::Script { script: one, .. } if one == script));
-        let occurrences = script_occurrences::list_script_occurrences(&script_text.text, agent, is_stored);
+        let occurrences = script_occurrences::list_agent_names_in_script(&script_text.text, agent, is_stored);
         let names_it = occurrences.as_ref().is_none_or(|all| !all.is_empty());
         if !names_it {
             continue;

@@ -1,7 +1,7 @@
 //! Where Rhai scripts name agents and tools.
 
 use super::lexer::{self, CodeWord, CodeWordKind};
-use super::name_occurrences::{NameForm, NameOccurrence, NameSubject};
+use super::name_occurrences::{NameForm, NameOccurrence, NamedItemKind};
 
 /// Returns the variables of a script whose keys are names of agents. `is_stored`: also the context.
 fn agent_map_variables(is_stored: bool) -> &'static [&'static str] {
@@ -13,7 +13,7 @@ fn agent_map_variables(is_stored: bool) -> &'static [&'static str] {
 }
 
 /// Returns the names of an agent in a script. Returns `None` if the script defines variables that hide those with agents.
-pub(super) fn list_script_occurrences(text: &str, agent: &str, is_stored: bool) -> Option<Vec<NameOccurrence>> {
+pub(super) fn list_agent_names_in_script(text: &str, agent: &str, is_stored: bool) -> Option<Vec<NameOccurrence>> {
     let words = lexer::lex_rhai_words(text);
     let variables = agent_map_variables(is_stored);
     if defines_any_name(&words, variables) {
@@ -27,7 +27,7 @@ pub(super) fn list_script_occurrences(text: &str, agent: &str, is_stored: bool) 
     Some(
         agent_keys
             .map(|key| NameOccurrence {
-                subject: NameSubject::Agent,
+                subject: NamedItemKind::Agent,
                 name: agent.to_owned(),
                 span: key.word.span,
                 whole_span: key.word.span,

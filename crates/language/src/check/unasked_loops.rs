@@ -17,11 +17,13 @@ pub(super) fn check_unasked_loops(subject: &CheckSubject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let loops = list_loops(graph).into_iter();
-    loops.filter_map(|group| check_loop(graph, &group)).collect()
+    loops
+        .filter_map(|group| unchecked_loop_finding(graph, &group))
+        .collect()
 }
 
 /// Returns the hint for one loop, if its end is not checked and a limit can end it.
-fn check_loop(graph: &CheckGraph<'_>, group: &[usize]) -> Option<Finding> {
+fn unchecked_loop_finding(graph: &CheckGraph<'_>, group: &[usize]) -> Option<Finding> {
     let mut conditions = list_loop_edges(graph, group).filter(|(_, edge)| edge.condition.is_some());
     let (agent, edge) = conditions.next()?;
     if is_checked_behind(graph, group) || is_always_cut_off(graph, group) {

@@ -4,7 +4,7 @@ use super::check_graph::{CheckGraph, GraphEdge};
 use super::check_subject::CheckSubject;
 use crate::condition::{OutputMemberRead, OutputSource, StaticResult};
 use crate::diagnostic::Finding;
-use crate::ensemble::{OnError, RequiredResult, TurnTrigger};
+use crate::ensemble::{AgentTrigger, OnError, RequiredResult};
 use crate::loader::codes;
 
 /// Warns of every member that the result reads from the output of an agent that may never run.
@@ -59,7 +59,7 @@ fn find_certain_agents(graph: &CheckGraph<'_>) -> Vec<bool> {
 /// Returns whether the agent certainly runs if the `certain` agents run.
 fn is_certain_after(graph: &CheckGraph<'_>, agent: usize, certain: &[bool]) -> bool {
     let spec = graph.agent_at(agent);
-    if !matches!(spec.conversation.trigger, TurnTrigger::News | TurnTrigger::EveryTurn) {
+    if !matches!(spec.conversation.trigger, AgentTrigger::News | AgentTrigger::EveryTurn) {
         return false;
     }
     let holds = |edge: &&GraphEdge<'_>| {

@@ -108,7 +108,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 #[tokio::test]
 async fn a_reply_is_kept_and_given_again_as_it_was() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
     let (first, _) = model(&cache);
     let asked = first.answer_query(ask("Hello", 0), &IgnoredLiveOutput).await;
     let fresh = asked.result.unwrap();
@@ -124,7 +124,7 @@ async fn a_reply_is_kept_and_given_again_as_it_was() {
         }
     }
     let ear = Ear::default();
-    let (second, counting) = model(&ReplyCache::read_only(path.clone()).unwrap());
+    let (second, counting) = model(&ReplyCache::open_read_only(path.clone()).unwrap());
     let ModelQueryResult {
         result,
         requests,
@@ -148,7 +148,7 @@ async fn a_reply_is_kept_and_given_again_as_it_was() {
 #[tokio::test]
 async fn whatever_changes_the_reply_changes_the_entry() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path).unwrap();
+    let cache = ReplyCache::open_read_write(path).unwrap();
     let base = ask("Hello", 0);
     said(&model(&cache).0, base.clone()).await;
     let with_call = |end: &str, duration| {
@@ -242,7 +242,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
 #[tokio::test]
 async fn the_same_request_again_gets_the_reply_that_it_got_then() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
     let (cold, _) = model(&cache);
     for number in 0..3 {
         assert_eq!(
@@ -250,7 +250,7 @@ async fn the_same_request_again_gets_the_reply_that_it_got_then() {
             format!("reply {}", number + 1)
         );
     }
-    let only = ReplyCache::read_only(path).unwrap();
+    let only = ReplyCache::open_read_only(path).unwrap();
     let (warm, _) = model(&only);
     for number in 0..3 {
         assert_eq!(
@@ -287,7 +287,7 @@ async fn simulated_replies_are_not_kept() {
         provider: "simulated".into(),
         ..profile()
     };
-    let (model, counting) = model_of(simulated, &ReplyCache::read_write(path.clone()).unwrap());
+    let (model, counting) = model_of(simulated, &ReplyCache::open_read_write(path.clone()).unwrap());
     said(&model, ask("Hello", 0)).await;
     said(&model, ask("Hello", 0)).await;
     assert_eq!((*counting.0.lock().unwrap(), path.exists()), (2, false));
@@ -296,7 +296,7 @@ async fn simulated_replies_are_not_kept() {
 #[tokio::test]
 async fn failures_are_not_kept() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
     let (model, counting) = model(&cache);
     assert_eq!(said(&model, ask("fail", 0)).await, "down");
     assert_eq!(said(&model, ask("fail", 1)).await, "down");
@@ -307,10 +307,10 @@ async fn failures_are_not_kept() {
 #[tokio::test]
 async fn a_cache_alone_says_what_it_lacks_and_what_is_nearest() {
     let (_guard, path) = folder();
-    assert!(ReplyCache::read_only(path.clone()).is_err(), "it is not made");
+    assert!(ReplyCache::open_read_only(path.clone()).is_err(), "it is not made");
     std::fs::create_dir(&path).unwrap();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
-    let only = ReplyCache::read_only(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
+    let only = ReplyCache::open_read_only(path.clone()).unwrap();
     let (model_there, counting) = model(&only);
     let none = said(&model_there, ask("Hello", 0)).await;
     assert!(
@@ -333,7 +333,7 @@ async fn a_cache_alone_says_what_it_lacks_and_what_is_nearest() {
 async fn a_reply_that_was_given_without_the_schema_is_found() {
     let (_guard, path) = folder();
     said(
-        &model(&ReplyCache::read_write(path.clone()).unwrap()).0,
+        &model(&ReplyCache::open_read_write(path.clone()).unwrap()).0,
         ask("Hello", 0),
     )
     .await;
@@ -342,7 +342,7 @@ async fn a_reply_that_was_given_without_the_schema_is_found() {
         ..ask("Hello", 0)
     };
     assert_eq!(
-        said(&model(&ReplyCache::read_only(path).unwrap()).0, with_schema).await,
+        said(&model(&ReplyCache::open_read_only(path).unwrap()).0, with_schema).await,
         "reply 1"
     );
 }
@@ -357,7 +357,7 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
     ];
     for damage in damages {
         let (_guard, path) = folder();
-        let cache = ReplyCache::read_write(path.clone()).unwrap();
+        let cache = ReplyCache::open_read_write(path.clone()).unwrap();
         said(&model(&cache).0, ask("Hello", 0)).await;
         let file = files(&path.join("writer"))[0].clone();
         let sound = std::fs::read_to_string(&file).unwrap();
@@ -365,7 +365,7 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
         assert_ne!(broken, sound);
         std::fs::write(&file, &broken).unwrap();
 
-        let (alone, _) = model(&ReplyCache::read_only(path.clone()).unwrap());
+        let (alone, _) = model(&ReplyCache::open_read_only(path.clone()).unwrap());
         let told = said(&alone, ask("Hello", 0)).await;
         assert!(
             told.contains("cannot be used") && told.contains("no reply to request 1"),
@@ -387,7 +387,7 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
 #[tokio::test]
 async fn a_cache_that_cannot_be_written_is_a_warning() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
     std::fs::create_dir(&path).unwrap();
     std::fs::write(path.join("writer"), "a file where the folder would be").unwrap();
     let asked = model(&cache).0.answer_query(ask("Hello", 0), &IgnoredLiveOutput).await;
@@ -416,7 +416,7 @@ fn differences_are_told_by_place() {
 #[test]
 fn inner_ensembles_have_folders_of_their_own() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
     assert_eq!(cache.for_nested_ensemble("panel").folder, path.join("panel"));
     assert_eq!(agent_folder_name("../x y"), ".._x_y");
     assert_eq!(agent_folder_name(".."), "_");

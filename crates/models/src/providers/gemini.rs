@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::providers::dialect::{ProviderDialect, collect_names, sampling_settings};
+use crate::providers::dialect::{ProviderDialect, collect_name_fields, sampling_settings_with_keys};
 use crate::providers::failure::reported_stream_error;
 use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
@@ -20,7 +20,7 @@ const FOREIGN_CALL_SIGNATURE: &str = "skip_thought_signature_validator";
 pub(crate) struct GeminiDialect;
 
 impl ProviderDialect for GeminiDialect {
-    fn default_path(&self) -> &'static str {
+    fn default_base_path(&self) -> &'static str {
         "/v1beta"
     }
 
@@ -46,7 +46,7 @@ impl ProviderDialect for GeminiDialect {
 
     fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let words = [Some("temperature"), Some("topP"), Some("maxOutputTokens"), Some("seed")];
-        let mut config = sampling_settings(&request.profile, words);
+        let mut config = sampling_settings_with_keys(&request.profile, words);
         let mut body = json!({});
         let is_system = |message: &&Message| message.role == MessageRole::System;
         let system: Vec<Value> = request
@@ -68,7 +68,8 @@ impl ProviderDialect for GeminiDialect {
         if !config.is_empty() {
             body["generationConfig"] = Value::Object(config);
         }
-        let message_contents = |message| messages_to_json(message, needs_signatures(&request.profile.model));
+        let message_contents =
+            |message| message_with_results_to_json(message, needs_call_signatures(&request.profile.model));
         let contents = request
             .messages
             .iter()
@@ -83,7 +84,7 @@ impl ProviderDialect for GeminiDialect {
         keys.iter().any(|key| event.get(*key).is_some())
     }
 
-    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+    fn add_event_to_reply(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
             return Err(reported_stream_error(error));
         }
@@ -114,7 +115,7 @@ impl ProviderDialect for GeminiDialect {
             }
             if let (Some(signature), None) = (signature, part.get("functionCall")) {
                 reply
-                    .reserve_reasoning(signature.len())?
+                    .reserve_reasoning_bytes(signature.len())?
                     .add_block(None, json!({SIGNATURE_KEY: signature}));
             }
             if let Some(call) = part.get("functionCall") {
@@ -131,7 +132,10 @@ impl ProviderDialect for GeminiDialect {
 
     fn parse_model_names(&self, list: &Value) -> Vec<String> {
         let plain = |name: String| name.strip_prefix("models/").map(str::to_owned).unwrap_or(name);
-        collect_names(list, "models", "name").into_iter().map(plain).collect()
+        collect_name_fields(list, "models", "name")
+            .into_iter()
+            .map(plain)
+            .collect()
     }
 }
 
@@ -144,13 +148,13 @@ fn refusal_message(what: &str, reason: &str, message: Option<&str>) -> String {
 }
 
 /// Returns whether the model refuses calls without a signature, as Gemini 3 and later do.
-fn needs_signatures(model: &str) -> bool {
+fn needs_call_signatures(model: &str) -> bool {
     let version = model.rsplit('/').next().and_then(|name| name.strip_prefix("gemini-"));
     version.is_some_and(|version| version.starts_with(|c: char| ('3'..='9').contains(&c)))
 }
 
 /// Converts a message, and the results of its tool calls, to contents of the API.
-fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
+fn message_with_results_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
     let role = if message.role == MessageRole::User {
         "user"
     } else {
@@ -176,7 +180,7 @@ fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
         first[SIGNATURE_KEY] = json!(FOREIGN_CALL_SIGNATURE);
     }
     let mut results: Vec<Value> = message.tool_calls.iter().map(result_to_json).collect();
-    results.extend(attachments::gemini_result_files(&message.tool_calls));
+    results.extend(attachments::gemini_result_file_parts(&message.tool_calls));
     vec![
         json!({"role": role, "parts": parts}),
         json!({"role": "user", "parts": results}),

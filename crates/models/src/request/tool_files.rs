@@ -47,7 +47,10 @@ pub(crate) fn rejects_all_files(error: &ModelError) -> bool {
 }
 
 /// Replaces files by descriptions that the API does not accept, and the oldest files above the size limit. Returns warnings.
-pub(crate) fn replace_unsendable_files(messages: &mut [Message], takes: impl Fn(&Attachment) -> bool) -> Vec<String> {
+pub(crate) fn replace_unsendable_tool_files(
+    messages: &mut [Message],
+    takes: impl Fn(&Attachment) -> bool,
+) -> Vec<String> {
     let mut warnings = Vec::new();
     for call in tool_calls_mut(messages) {
         if let Some(file) = call.attachments.iter().find(|file| !takes(file)) {
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn what_is_not_taken_is_told_in_words() {
         let mut messages = [looked(&[("image/png", 3), ("application/pdf", 5)]), looked(&[])];
-        let warnings = replace_unsendable_files(&mut messages, Attachment::is_image);
+        let warnings = replace_unsendable_tool_files(&mut messages, Attachment::is_image);
         assert_eq!(
             told(&messages),
             [
@@ -157,14 +160,14 @@ mod tests {
     fn the_oldest_files_are_left_out_where_there_is_too_much() {
         let ten = 10 << 20;
         let mut messages = [1, ten, ten].map(|size| looked(&[("image/png", size)]));
-        let warnings = replace_unsendable_files(&mut messages, |_| true);
+        let warnings = replace_unsendable_tool_files(&mut messages, |_| true);
         let counts: Vec<usize> = told(&messages).iter().map(|(files, _)| *files).collect();
         assert_eq!(
             (counts, warnings),
             (vec![0, 1, 1], vec![REPLACED_FILES_WARNING.to_owned()])
         );
         let mut few = [looked(&[("image/png", 1)])];
-        assert_eq!(replace_unsendable_files(&mut few, |_| true), Vec::<String>::new());
+        assert_eq!(replace_unsendable_tool_files(&mut few, |_| true), Vec::<String>::new());
         assert_eq!(told(&few)[0].0, 1);
     }
 }

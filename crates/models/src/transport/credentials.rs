@@ -22,7 +22,7 @@ pub(crate) struct ProviderCredentials {
 /// Returns the environment variable of the key. Returns `None` if no key is sent.
 ///
 /// The variable of the provider is used only for the address of the provider, not for another `base_url`.
-pub fn key_variable<'p>(profile: &'p ModelProfile, provider: &HttpProvider) -> Option<&'p str> {
+pub fn api_key_variable<'p>(profile: &'p ModelProfile, provider: &HttpProvider) -> Option<&'p str> {
     let provider_variable = provider.api_key_env.filter(|_| profile.base_url.is_none());
     profile.api_key_env.as_deref().or(provider_variable)
 }
@@ -40,7 +40,7 @@ impl ProviderCredentials {
             network.secrets().add_secret(&value);
             Ok::<_, String>(value)
         };
-        let key = key_variable(profile, provider)
+        let key = api_key_variable(profile, provider)
             .map(|name| secret(name, &format!("there is no key for {}", provider.name)))
             .transpose()?;
         let header = |(name, text): &(String, ConfiguredHeader)| {
@@ -118,7 +118,7 @@ impl<'a> SecretPieceFilter<'a> {
             ReplyPiece::Reasoning(text) => (REASONING_STREAM, text),
         };
         match at {
-            TEXT_STREAM if !self.has_text.swap(true, Ordering::Relaxed) => self.release_held_text(REASONING_STREAM),
+            TEXT_STREAM if !self.has_text.swap(true, Ordering::Relaxed) => self.send_held_text(REASONING_STREAM),
             // What was released could be the beginning of a secret that goes on here.
             REASONING_STREAM if self.has_text.load(Ordering::Relaxed) => return,
             _ => {}
@@ -130,12 +130,12 @@ impl<'a> SecretPieceFilter<'a> {
 
     /// Sends the held-back text at the end of the reply.
     pub(crate) fn flush_held_text(&self) {
-        self.release_held_text(REASONING_STREAM);
-        self.release_held_text(TEXT_STREAM);
+        self.send_held_text(REASONING_STREAM);
+        self.send_held_text(TEXT_STREAM);
     }
 
     /// Sends the held-back text of one stream.
-    fn release_held_text(&self, at: usize) {
+    fn send_held_text(&self, at: usize) {
         let held_text = self.lock_streams()[at].finish();
         self.send_piece(at, &held_text);
     }

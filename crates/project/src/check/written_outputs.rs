@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ensemble_core::reply::parse_reply_without_schema;
 use ensemble_language::condition::ValueType;
 use ensemble_language::ensemble::{
-    Agent, AgentKind, Ensemble, ModelChoice, ModelProfile, PreparedReply, SimulatedReplySource,
+    Agent, AgentKind, Ensemble, ModelChoice, ModelProfile, SimulatedReply, SimulatedReplySource,
 };
 use ensemble_scripts::LiteralOutput;
 
@@ -40,11 +40,11 @@ fn simulated_outputs(profile: &ModelProfile) -> Option<Vec<LiteralOutput>> {
         return None;
     };
     let texts = replies.iter().filter_map(|reply| match reply {
-        PreparedReply::Text(text) => Some(text),
+        SimulatedReply::Text(text) => Some(text),
         // One that calls tools is not the last word.
-        PreparedReply::Error(_) | PreparedReply::Calls { .. } => None,
+        SimulatedReply::Error(_) | SimulatedReply::Calls { .. } => None,
     });
-    let fails = replies.iter().any(|reply| matches!(reply, PreparedReply::Error(_)));
+    let fails = replies.iter().any(|reply| matches!(reply, SimulatedReply::Error(_)));
     (profile.fallback.is_none() || !fails).then(|| parse_text_outputs(texts))
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::ExternalPrograms;
+use ensemble_agents::agent::acp::ExternalProgramPool;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_core::conversation::{
@@ -81,7 +81,7 @@ pub(crate) struct RunDriverState {
     pub(crate) first: Option<Event>,
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     pub(crate) servers: Arc<McpServers>,
-    pub(crate) programs: Arc<ExternalPrograms>,
+    pub(crate) programs: Arc<ExternalProgramPool>,
     pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
     pub(crate) desk: OpenRequestDesk,
     pub(crate) answers: Arc<AnswerQueue>,

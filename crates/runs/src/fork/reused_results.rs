@@ -62,7 +62,7 @@ impl OptionalReads {
         Self {
             // The expressions of a `for_each` may read anything.
             context: plan.incoming_edges(agent).next().is_none() || plan.agent(agent).for_each.is_some(),
-            history: plan.execution_reads(agent).history != HistoryRead::Nothing,
+            history: plan.reads_beyond_dependencies(agent).history != HistoryRead::Nothing,
         }
     }
 }

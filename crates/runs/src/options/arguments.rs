@@ -48,9 +48,9 @@ pub(crate) fn open_reply_cache(
     };
     let path = project.folder.join(folder);
     let opened = if *only {
-        ReplyCache::read_only(path)
+        ReplyCache::open_read_only(path)
     } else {
-        ReplyCache::read_write(path)
+        ReplyCache::open_read_write(path)
     };
     let failed = |source| RunError::Cache {
         folder: folder.clone(),

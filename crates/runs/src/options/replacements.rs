@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_agents::agent::mcp::McpServerStub;
 use ensemble_core::runner::Runner;
-use ensemble_language::ensemble::{Agent, PreparedReply, ToolDefinition, ToolReference};
+use ensemble_language::ensemble::{Agent, SimulatedReply, ToolDefinition, ToolReference};
 
 /// A source of runners that replace agents. The source also decides whether an agent without a replacement can run itself.
 pub trait AgentReplacements: Send + Sync {
@@ -89,5 +89,5 @@ pub trait ReplyStub: Send + Sync {
     /// # Errors
     ///
     /// There is no such reply.
-    fn find_reply(&self, execution: u32, request: u64) -> Result<PreparedReply, String>;
+    fn find_reply(&self, execution: u32, request: u64) -> Result<SimulatedReply, String>;
 }

@@ -5,14 +5,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::ExternalPrograms;
+use ensemble_agents::agent::acp::ExternalProgramPool;
 use ensemble_agents::agent::build_error::RunnerBuildError;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
 use ensemble_agents::agent::kinds::nested_ensemble::NestedRunService;
 use ensemble_agents::agent::kinds::script::ScriptStartError;
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
-use ensemble_agents::agent::window::{AgentWindow, AgentWindowOptions, implicit_window, input_token_limit};
+use ensemble_agents::agent::window::{AgentWindow, AgentWindowOptions, input_token_limit, token_limit_window};
 use ensemble_core::operator::Operator;
 use ensemble_core::request::RequestAddress;
 use ensemble_core::store::Durability;
@@ -62,7 +62,7 @@ pub(crate) struct SharedRunServices {
     /// Servers of tools that were given with the run.
     pub(crate) client_servers: Arc<ClientServers>,
     /// Programs of external agents.
-    pub(crate) programs: Arc<ExternalPrograms>,
+    pub(crate) programs: Arc<ExternalProgramPool>,
     /// Overrides of models.
     pub(crate) overrides: Vec<ModelOverride>,
     /// The project in which ensembles are searched.
@@ -232,7 +232,7 @@ impl AgentBuildContext<'_> {
             // What the cache has needs no key.
             Some(cache) => model.with_cache(cache),
             None => {
-                model.check_any_key()?;
+                model.check_any_profile_has_key()?;
                 model
             }
         })
@@ -248,7 +248,7 @@ impl AgentBuildContext<'_> {
         let max_tokens = link.and_then(|link| input_token_limit(&link.profile));
         let window = match &llm.context_window {
             Some(window) => window,
-            None if max_tokens.is_some() => &implicit_window(),
+            None if max_tokens.is_some() => &token_limit_window(),
             None => return Ok(None),
         };
         let outside = AgentWindowOptions {

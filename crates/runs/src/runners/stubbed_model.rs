@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ensemble_core::thread::ToolCall;
-use ensemble_language::ensemble::{LlmSpec, ModelProfile, PreparedReply, SIMULATED_PROVIDER};
+use ensemble_language::ensemble::{LlmSpec, ModelProfile, SIMULATED_PROVIDER, SimulatedReply};
 use ensemble_language::profiles::ChainedProfile;
 use ensemble_models::{
     BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback,
@@ -47,9 +47,9 @@ impl ModelProvider for StubbedModelProvider {
         Box::pin(async move {
             let reply = self.0.find_reply(request.execution, request.request_number);
             let reply = match reply.map_err(ModelError::new_fatal)? {
-                PreparedReply::Text(text) => ModelReply::from_text(text),
-                PreparedReply::Error(message) => return Err(ModelError::new_fatal(message)),
-                PreparedReply::Calls { text, tool_calls } => {
+                SimulatedReply::Text(text) => ModelReply::from_text(text),
+                SimulatedReply::Error(message) => return Err(ModelError::new_fatal(message)),
+                SimulatedReply::Calls { text, tool_calls } => {
                     let calls = tool_calls.into_iter().enumerate().map(|(at, call)| {
                         let id = format!("call-{}-{}", request.request_number, at + 1);
                         ToolCall::new(id, call.name, Value::Object(call.arguments))

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::{self, ExternalPrograms};
+use ensemble_agents::agent::acp::{self, ExternalProgramPool};
 use ensemble_agents::agent::chat::MessageSelector;
 use ensemble_agents::agent::for_each::ForEachRunner;
 use ensemble_agents::agent::kinds::generator::ResponseGenerator;
@@ -54,7 +54,7 @@ pub(crate) struct ReadyAgents {
     /// Servers of tools, to be closed when the run is over.
     pub(crate) servers: Arc<McpServers>,
     /// Programs of external agents, to be ended when the run is over.
-    pub(crate) programs: Arc<ExternalPrograms>,
+    pub(crate) programs: Arc<ExternalProgramPool>,
     /// The prices of the models, also of nested ensembles.
     pub(crate) prices: ModelPriceStatus,
 }

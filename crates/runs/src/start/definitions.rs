@@ -13,7 +13,7 @@ use std::time::UNIX_EPOCH;
 use ensemble_core::conversation::{Event, Record};
 use ensemble_language::data::{sha256_of_bytes, sha256_of_text};
 use ensemble_language::definition::{
-    AgentDefinitionDigests, DefinitionPart, DefinitionPartKind, ExternalDefinitionDigests,
+    AgentDefinitionDigests, AgentDefinitionPart, AgentDefinitionPartKind, ExternalDefinitionDigests,
 };
 use ensemble_language::ensemble::{
     AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelChoice, PreparedResponses,
@@ -21,7 +21,7 @@ use ensemble_language::ensemble::{
 };
 use ensemble_language::loader::{self, YamlDocument, canonical_ensemble_text};
 use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileChain};
-use ensemble_process::program::{ScriptFolders, find_script_files, find_script_files_in_words, must_be_file};
+use ensemble_process::program::{ScriptFolders, can_only_be_file, find_script_files, find_script_files_in_words};
 use ensemble_scripts::regular_files::read_bytes_with_limit;
 
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
@@ -175,7 +175,7 @@ impl DefinitionDigester<'_> {
             return cached_definition.clone();
         }
         let mut definition = AgentDefinitionDigests::default();
-        let part = DefinitionPart::new(DefinitionPartKind::Ensemble, self.display_path(file));
+        let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Ensemble, self.display_path(file));
         let loaded = self.project.read_file(&self.project.relative_path(file)).ok();
         let loaded = loaded.map(|source| loader::load_ensemble(&source));
         match loaded.as_ref().and_then(|loaded| loaded.document.as_ref()) {
@@ -189,7 +189,7 @@ impl DefinitionDigester<'_> {
             files.push(file.to_owned());
             let inner = self.create_scope(ensemble, folder, root, files);
             for agent in &ensemble.agents {
-                definition.extend(&self.define_agent(agent, &inner));
+                definition.add_or_replace_parts(&self.define_agent(agent, &inner));
             }
         }
         let definition = Arc::new(definition);
@@ -237,7 +237,7 @@ impl DefinitionCollector<'_, '_> {
         }
         for path in llm.attachments.iter().filter(|path| !path.contains('{')) {
             let file = self.scope.places.attachment_path(path);
-            let part = DefinitionPart::new(DefinitionPartKind::Attachment, self.reader.display_path(&file));
+            let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Attachment, self.reader.display_path(&file));
             self.definition
                 .add_part_digest(part, self.reader.cached_file_digest(&file));
         }
@@ -289,8 +289,8 @@ impl DefinitionCollector<'_, '_> {
     /// Adds the files of a script, or a missing digest if the script must be a file.
     fn add_script_files(&mut self, script: &str) {
         let files = find_script_files(script, &self.scope.places);
-        if files.is_empty() && must_be_file(script) {
-            let part = DefinitionPart::new(DefinitionPartKind::Script, script.trim());
+        if files.is_empty() && can_only_be_file(script) {
+            let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Script, script.trim());
             self.definition.add_part_digest(part, MISSING_DIGEST.into());
         }
         self.add_file_digests(files);
@@ -299,7 +299,7 @@ impl DefinitionCollector<'_, '_> {
     /// Adds the digests of these files.
     fn add_file_digests(&mut self, files: Vec<PathBuf>) {
         for file in files {
-            let part = DefinitionPart::new(DefinitionPartKind::Script, self.reader.display_path(&file));
+            let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Script, self.reader.display_path(&file));
             self.definition
                 .add_part_digest(part, self.reader.cached_file_digest(&file));
         }
@@ -317,7 +317,7 @@ impl DefinitionCollector<'_, '_> {
             .profiles
             .as_ref()
             .and_then(|all| all.resolve_chain(choice).ok());
-        let part = DefinitionPart::new(DefinitionPartKind::Profile, name);
+        let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Profile, name);
         let Some(resolved) = resolved else {
             return self.definition.add_part_digest(part, MISSING_DIGEST.into());
         };
@@ -337,7 +337,7 @@ impl DefinitionCollector<'_, '_> {
         } = &self.scope.places;
         let project = self.reader.project;
         let Ok(ensemble_file) = project.resolve_ensemble_file_from(named, ensemble_dir, project_root) else {
-            let part = DefinitionPart::new(DefinitionPartKind::Ensemble, named);
+            let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Ensemble, named);
             return self.definition.add_part_digest(part, MISSING_DIGEST.into());
         };
         let file = project.folder.join(ensemble_file);
@@ -345,7 +345,7 @@ impl DefinitionCollector<'_, '_> {
         // A run refuses an ensemble that contains itself.
         if !self.scope.files.contains(&file) {
             let nested = self.reader.cached_nested_definition(&file, self.scope);
-            self.definition.extend(&nested);
+            self.definition.add_or_replace_parts(&nested);
         }
     }
 
@@ -360,11 +360,12 @@ impl DefinitionCollector<'_, '_> {
         };
         let options = self.reader.options;
         for (kind, all) in [
-            (DefinitionPartKind::Stub, options.stubs),
-            (DefinitionPartKind::Responder, options.responders),
+            (AgentDefinitionPartKind::Stub, options.stubs),
+            (AgentDefinitionPartKind::Responder, options.responders),
         ] {
             for (path, text) in all.iter().filter(|(path, _)| is_meant(path)) {
-                self.definition.add_part(DefinitionPart::new(kind, path.clone()), text);
+                self.definition
+                    .add_part(AgentDefinitionPart::new(kind, path.clone()), text);
             }
         }
     }

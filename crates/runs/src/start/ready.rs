@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use ensemble_agents::agent::acp::ExternalPrograms;
+use ensemble_agents::agent::acp::ExternalProgramPool;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
@@ -139,7 +139,7 @@ pub(crate) struct BuiltRunAgents {
 pub(crate) struct ExecutionRunners {
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     pub(crate) servers: Arc<McpServers>,
-    pub(crate) programs: Arc<ExternalPrograms>,
+    pub(crate) programs: Arc<ExternalProgramPool>,
     pub(crate) secrets: Secrets,
     /// The outermost run, which stores nested runs.
     pub(crate) outermost: OutermostRunCell,
@@ -201,7 +201,7 @@ impl AgentBuildOptions<'_> {
             ),
             servers: Arc::new(McpServers::new(watchdog.clone(), network.secrets().clone())),
             client_servers: servers,
-            programs: Arc::new(ExternalPrograms::new(watchdog.clone())),
+            programs: Arc::new(ExternalProgramPool::new(watchdog.clone())),
             operator,
             live_output: Arc::new(HubLiveOutput {
                 hub: hub.clone(),

@@ -27,7 +27,7 @@ pub(crate) fn register_ensemble_secrets(
     host: &RunHost,
     secrets: &Secrets,
 ) {
-    let of_profiles = profiles.written_profiles().flat_map(list_profile_variables);
+    let of_profiles = profiles.source_profiles().flat_map(list_profile_variables);
     let of_providers: Vec<&str> = list_key_variables().collect();
     let mut values = Vec::new();
     let withheld = of_providers.into_iter().chain(of_profiles);

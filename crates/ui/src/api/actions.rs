@@ -12,7 +12,7 @@ use ensemble_runs::{EnsembleRef, PreparedFork, RunOptions};
 use serde_json::{Value, json};
 
 use super::usable_ensemble::{check_usable_ensemble, checked_file_argument};
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::conversations::CANCELLED_BY_PAGE;
 use crate::reply::ApiFailure;
 
@@ -29,7 +29,7 @@ pub(super) fn parse_run_id(given: &Value) -> Result<RunId, ApiFailure> {
 }
 
 /// Starts a run: `{ensemble, input, values, answers, user, models}`.
-pub(super) async fn start_run(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn start_run(app: &Arc<UiServerState>, given: &Value) -> Result<Value, ApiFailure> {
     let named = required_text(given, "ensemble")?;
     check_usable_ensemble(app, named).await?;
     let ensemble = EnsembleRef::from_file_or_name(named);
@@ -75,13 +75,13 @@ fn parse_answer_author(given: &Value) -> AnswerAuthor {
 }
 
 /// Answers a question: `{id, address, digest, answer, user}`. Resumes a waiting run that no process drives.
-pub(super) async fn answer_question(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn answer_question(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let answer = RequestAnswer::Text(required_text(given, "answer")?.to_owned());
     answer_shown_request(app, given, answer).await
 }
 
 /// Sends the decision about a call: `{id, address, digest, decision, user}`.
-pub(super) async fn decide_permission(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn decide_permission(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let word = required_text(given, "decision")?;
     let Some(decision) = PermissionDecision::from_journal_word(word) else {
         return Err(ApiFailure::bad_request(format!(
@@ -92,7 +92,7 @@ pub(super) async fn decide_permission(app: &UiState, given: &Value) -> Result<Va
 }
 
 /// Answers the request with the `address` and the `digest` that the page has shown.
-async fn answer_shown_request(app: &UiState, given: &Value, answer: RequestAnswer) -> Result<Value, ApiFailure> {
+async fn answer_shown_request(app: &UiServerState, given: &Value, answer: RequestAnswer) -> Result<Value, ApiFailure> {
     let id = parse_run_id(given)?;
     let address: Result<RequestAddress, _> = required_text(given, "address")?.parse();
     let address = address.map_err(|error| ApiFailure::bad_request(error.to_string()))?;
@@ -108,7 +108,7 @@ async fn answer_shown_request(app: &UiState, given: &Value, answer: RequestAnswe
 }
 
 /// Cancels a run of this process: `{id}`.
-pub(super) async fn cancel_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn cancel_run(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, runs) = (parse_run_id(given)?, app.runs.clone());
     app.run_on_driver_thread(async move { runs.cancel_run(&id, CANCELLED_BY_PAGE).await.map_err(ApiFailure::from) })
         .await?;
@@ -126,7 +126,7 @@ fn check_not_running(runs: &RunService, id: &RunId, consequence: &str) -> Result
 }
 
 /// Resumes an interrupted run: `{id}`.
-pub(super) async fn resume_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn resume_interrupted_run(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, runs) = (parse_run_id(given)?, app.runs.clone());
     check_not_running(&runs, &id, "there is nothing to resume")?;
     app.run_on_driver_thread(async move {
@@ -139,7 +139,7 @@ pub(super) async fn resume_run(app: &UiState, given: &Value) -> Result<Value, Ap
 }
 
 /// Adds a message to a run that has ended: `{id, text}`.
-pub(super) async fn continue_ended_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn continue_ended_run(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, text) = (parse_run_id(given)?, required_text(given, "text")?.to_owned());
     let runs = app.runs.clone();
     check_not_running(&runs, &id, "no message can be added")?;
@@ -152,7 +152,7 @@ pub(super) async fn continue_ended_run(app: &UiState, given: &Value) -> Result<V
 }
 
 /// Starts a run with the records of another one up to the end of a turn: `{id, turn, file}`.
-pub(super) async fn fork_run(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn start_forked_run(app: &Arc<UiServerState>, given: &Value) -> Result<Value, ApiFailure> {
     let id = parse_run_id(given)?;
     let turn = parse_turn(given)?;
     let file = checked_file_argument(app, given).await?;
@@ -167,7 +167,7 @@ pub(super) async fn fork_run(app: &Arc<UiState>, given: &Value) -> Result<Value,
 }
 
 /// Repeats an execution and what followed from it, in a new run: `{id, turn, agent, part, file}`.
-pub(super) async fn rerun_execution(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn rerun_execution_in_new_run(app: &Arc<UiServerState>, given: &Value) -> Result<Value, ApiFailure> {
     let (id, agent) = (parse_run_id(given)?, required_text(given, "agent")?.to_owned());
     let turn = parse_turn(given)?;
     let file = checked_file_argument(app, given).await?;

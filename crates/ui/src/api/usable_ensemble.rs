@@ -9,14 +9,14 @@ use ensemble_language::loader::load_ensemble;
 use ensemble_project::prepare::can_be_quoted_to_client;
 use ensemble_project::project::Project;
 
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::ApiFailure;
 
 /// Checks that a client can use the ensemble that it names, by name or path.
 ///
 /// # Errors
 /// The ensemble does not exist, is neither listed nor inside the folder, or the file is not an ensemble.
-pub(super) async fn check_usable_ensemble(app: &Arc<UiState>, given: &str) -> Result<(), ApiFailure> {
+pub(super) async fn check_usable_ensemble(app: &Arc<UiServerState>, given: &str) -> Result<(), ApiFailure> {
     let given = given.to_owned();
     app.run_blocking(move |app| check_usable_file(app.runs.runs().project(), &given))
         .await
@@ -46,7 +46,7 @@ fn check_usable_file(project: &Project, given: &str) -> Result<(), ApiFailure> {
 /// # Errors
 /// As [`check_usable_ensemble`].
 pub(super) async fn checked_file_argument(
-    app: &Arc<UiState>,
+    app: &Arc<UiServerState>,
     given: &serde_json::Value,
 ) -> Result<Option<String>, ApiFailure> {
     let Some(file) = given["file"].as_str() else {

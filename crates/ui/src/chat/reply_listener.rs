@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::chat_reply::{AnsweringRun, ChatReply, ChatReplyItem};
 use super::chat_request::ChatCompletionRequest;
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::conversations::{
     LastChatReply, MatchingRun, ShownRequestKey, TranscriptPosition, gives_reply, is_yes_message, successful_reply_text,
 };
@@ -27,19 +27,19 @@ use crate::reply::ApiFailure;
 
 /// Begins a run or goes on with that of the conversation, and sends what is said. The run goes on if nobody listens.
 pub(super) async fn start_answering_run(
-    app: Arc<UiState>,
+    app: Arc<UiServerState>,
     asked: ChatCompletionRequest,
     file: String,
     said: UnboundedSender<ChatReplyItem>,
 ) -> Result<AnsweringRun, ApiFailure> {
-    let FollowStart {
+    let AnsweringRunStart {
         run,
         from,
         used_before,
         last_heard: heard,
-    } = start_or_continue(&app, &asked, file).await?;
+    } = start_or_continue_run(&app, &asked, file).await?;
     let created_at = app.runs.load_summary(&run).await.map_err(ApiFailure::from)?.last_at;
-    let voice = find_streaming_agent(&app, &run).await;
+    let voice = find_only_speaking_model(&app, &run).await;
     let listening = ReplyListener {
         app,
         asked,
@@ -59,7 +59,7 @@ pub(super) async fn start_answering_run(
 }
 
 /// The run that will answer.
-struct FollowStart {
+struct AnsweringRunStart {
     run: RunId,
     /// The first record of the answer.
     from: u64,
@@ -69,7 +69,7 @@ struct FollowStart {
     last_heard: Option<String>,
 }
 
-impl FollowStart {
+impl AnsweringRunStart {
     fn from_record(run: RunId, from: u64) -> Self {
         Self {
             run,
@@ -81,11 +81,11 @@ impl FollowStart {
 }
 
 /// Begins a run, or has that of the conversation go on.
-async fn start_or_continue(
-    app: &UiState,
+async fn start_or_continue_run(
+    app: &UiServerState,
     asked: &ChatCompletionRequest,
     file: String,
-) -> Result<FollowStart, ApiFailure> {
+) -> Result<AnsweringRunStart, ApiFailure> {
     let (runs, last) = (app.runs.clone(), asked.messages.last_text().to_owned());
     let is_named = |last: &LastChatReply| asked.run.as_deref().is_none_or(|id| last.run.matches_prefix(id));
     let remembered = app
@@ -110,7 +110,7 @@ async fn start_or_continue(
             }
         })
         .await?;
-        return Ok(FollowStart::from_record(run, from));
+        return Ok(AnsweringRunStart::from_record(run, from));
     }
     let options = RunOptions::default().with_input(asked.messages.to_run_input());
     let start_future = async move {
@@ -119,11 +119,15 @@ async fn start_or_continue(
     };
     let run = app.run_on_driver_thread(start_future).await?;
     app.conversations.remember_run(&app.runs, &run).await?;
-    Ok(FollowStart::from_record(run, 0))
+    Ok(AnsweringRunStart::from_record(run, 0))
 }
 
 /// Has a run go on that was found in the records.
-async fn continue_found_run(app: &UiState, found: MatchingRun, last: String) -> Result<FollowStart, ApiFailure> {
+async fn continue_found_run(
+    app: &UiServerState,
+    found: MatchingRun,
+    last: String,
+) -> Result<AnsweringRunStart, ApiFailure> {
     let (runs, run) = (app.runs.clone(), found.run.clone());
     app.run_on_driver_thread(async move {
         let used_until_now = runs.load_summary(&run).await?.usage;
@@ -145,7 +149,7 @@ async fn continue_found_run(app: &UiState, found: MatchingRun, last: String) -> 
             TranscriptPosition::LastHeard(text) => Some(text),
             TranscriptPosition::Replied | TranscriptPosition::Unanswered => None,
         };
-        Ok(FollowStart {
+        Ok(AnsweringRunStart {
             run,
             from,
             used_before,
@@ -183,8 +187,8 @@ async fn answer_shown_request(
 }
 
 /// Returns the agent whose text is the reply while it arrives: the only speaker of the ensemble, if it is a model.
-async fn find_streaming_agent(app: &UiState, run: &RunId) -> Option<Arc<str>> {
-    let watched = app.get_current_watched_run(run.as_str()).await.ok()?;
+async fn find_only_speaking_model(app: &UiServerState, run: &RunId) -> Option<Arc<str>> {
+    let watched = app.refresh_watched_run(run.as_str()).await.ok()?;
     let plan = watched.lock_view().await.plan.clone()?;
     if plan.result().is_some() {
         return None;
@@ -196,7 +200,7 @@ async fn find_streaming_agent(app: &UiState, run: &RunId) -> Option<Arc<str>> {
 
 /// Listener that follows a run until it replies.
 struct ReplyListener {
-    app: Arc<UiState>,
+    app: Arc<UiServerState>,
     asked: ChatCompletionRequest,
     run: RunId,
     voice: Option<Arc<str>>,
@@ -239,7 +243,7 @@ impl ReplyListener {
                 RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
                     let open = runs.live_open_requests(&run);
                     // Two requests with the same text: which one was shown is not known, so the run asks again.
-                    let mut heard_requests = open.iter().filter(|open| was_request_shown(&run, open, heard));
+                    let mut heard_requests = open.iter().filter(|open| was_request_text_shown(&run, open, heard));
                     let (Some(open_request), None) = (heard_requests.next(), heard_requests.next()) else {
                         return Ok(from);
                     };
@@ -293,7 +297,7 @@ impl ReplyListener {
                     // One request at a time is shown: the first in the order of the file.
                     if let Some(first) = self.app.runs.live_open_requests(&self.run).first() {
                         let shown_request = ShownRequestKey::new(first.pending_request());
-                        let text = request_text(first);
+                        let text = escaped_request_text(first);
                         return self.remember_and_build_reply(text, "stop", Some(shown_request)).await;
                     }
                 }
@@ -360,7 +364,7 @@ impl ReplyListener {
         let text = self
             .app
             .conversations
-            .remember_unique_reply(model, messages, text, last);
+            .remember_reply_with_unique_text(model, messages, text, last);
         Ok(ChatReply { text, finish, usage })
     }
 }
@@ -370,7 +374,7 @@ fn not_found_failure(error: impl std::fmt::Display) -> ApiFailure {
 }
 
 /// Renders a request for a client without forms, with escaped hidden characters.
-fn request_text(open: &OperatorRequest) -> String {
+fn escaped_request_text(open: &OperatorRequest) -> String {
     let request = open.pending_request();
     match open {
         OperatorRequest::Question(_) => escape_hidden_lines(&question_text_with_choices(&request.question)),
@@ -384,8 +388,8 @@ fn request_text(open: &OperatorRequest) -> String {
 }
 
 /// Returns whether the client has heard this request of the run: its text, alone or with its identity.
-fn was_request_shown(run: &RunId, open: &OperatorRequest, heard: &str) -> bool {
-    let text = request_text(open);
+fn was_request_text_shown(run: &RunId, open: &OperatorRequest, heard: &str) -> bool {
+    let text = escaped_request_text(open);
     let identity = ShownRequestKey::new(open.pending_request()).identity_line(run);
     heard == text || heard.strip_prefix(&text) == Some(&identity)
 }

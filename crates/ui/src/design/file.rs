@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use sha2::Digest as _;
 
 use super::{line_ends, required_text};
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::ApiFailure;
 
 /// Maximum size of an edited file: with escapes it fits into a request.
 const MAX_EDITABLE_BYTES: usize = 4 << 20;
 
 /// Editable file with its text.
-pub(super) struct EditableFile {
+pub(super) struct LoadedEditableFile {
     /// As the list has it.
     pub(super) path: PathBuf,
     /// The bytes of the file.
@@ -29,7 +29,7 @@ pub(super) struct EditableFile {
 }
 
 /// Loads a file for the page: `{file, text, digest}`.
-pub(super) fn load_document(app: &UiState, file: &str) -> Result<Value, ApiFailure> {
+pub(super) fn load_file_json(app: &UiServerState, file: &str) -> Result<Value, ApiFailure> {
     let open = load_editable_file(app, file)?;
     let mut document = text_with_digest_json(open.disk.text());
     document["file"] = file.into();
@@ -48,7 +48,7 @@ pub(super) fn sha256_hex_digest(text: &str) -> String {
 }
 
 /// Resolves a file that the list of the page shows under this path.
-pub(super) fn resolve_listed_file(app: &UiState, file: &str) -> Result<PathBuf, ApiFailure> {
+pub(super) fn resolve_listed_file(app: &UiServerState, file: &str) -> Result<PathBuf, ApiFailure> {
     let project = app.runs.runs().project();
     let is_it = |path: &PathBuf| path.display().to_string() == file;
     let mut paths = project.list_named_files().into_iter().map(|(_, path)| path);
@@ -63,7 +63,7 @@ pub(super) fn resolve_listed_file(app: &UiState, file: &str) -> Result<PathBuf, 
 }
 
 /// Loads a listed file for the editor. Fails if it is not listed, outside of the folder, too large or not editable.
-pub(super) fn load_editable_file(app: &UiState, file: &str) -> Result<EditableFile, ApiFailure> {
+pub(super) fn load_editable_file(app: &UiServerState, file: &str) -> Result<LoadedEditableFile, ApiFailure> {
     let path = resolve_listed_file(app, file)?;
     let disk = app.runs.runs().project().read_file(&path)?;
     if disk.text().len() > MAX_EDITABLE_BYTES {
@@ -74,7 +74,7 @@ pub(super) fn load_editable_file(app: &UiState, file: &str) -> Result<EditableFi
         return Err(ApiFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
     }
     match is_ensemble_or_test_file(&path, &disk) {
-        true => Ok(EditableFile { path, disk }),
+        true => Ok(LoadedEditableFile { path, disk }),
         false => Err(ApiFailure::not_found(format!(
             "`{file}` is neither an ensemble nor a test file"
         ))),
@@ -87,7 +87,7 @@ pub(super) fn is_ensemble_or_test_file(path: &Path, text: &SourceText) -> bool {
 }
 
 /// Parses `{file, text}` and resolves the listed file.
-pub(super) fn resolve_file_and_text(app: &UiState, given: &Value) -> Result<(PathBuf, Arc<str>), ApiFailure> {
+pub(super) fn resolve_file_and_text(app: &UiServerState, given: &Value) -> Result<(PathBuf, Arc<str>), ApiFailure> {
     let path = resolve_listed_file(app, required_text(given, "file")?)?;
     Ok((path, required_text(given, "text")?.into()))
 }
@@ -96,7 +96,7 @@ pub(super) fn resolve_file_and_text(app: &UiState, given: &Value) -> Result<(Pat
 ///
 /// `scripts` are those in which an agent has got another name: `{file, digest, names: [[old, new, is_stored], …]}`. Either all
 /// files are written or none, and none if one of them has changed. The answer is `{digest, scripts: {file: digest}}`.
-pub(super) fn save_file_and_scripts(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) fn save_file_and_scripts(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let (file, page) = (required_text(given, "file")?, required_text(given, "text")?);
     let _one_at_a_time = app.write_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let open = load_editable_file(app, file)?;
@@ -116,7 +116,7 @@ pub(super) fn save_file_and_scripts(app: &UiState, given: &Value) -> Result<Valu
     }
     let project = app.runs.runs().project();
     let scripts = given["scripts"].as_array().into_iter().flatten();
-    let scripts = scripts.map(|script| rename_in_file(project, script));
+    let scripts = scripts.map(|script| rename_agents_in_file(project, script));
     let scripts = scripts.collect::<Result<Vec<_>, _>>()?;
     let mut files: Vec<(PathBuf, &str, &str)> = Vec::new();
     for (path, before, after) in &scripts {
@@ -134,7 +134,7 @@ pub(super) fn save_file_and_scripts(app: &UiState, given: &Value) -> Result<Valu
 }
 
 /// Renames agents in a script or test file. Returns its path, its text, and its new text without writing.
-fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, String), ApiFailure> {
+fn rename_agents_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, String), ApiFailure> {
     let file = required_text(given, "file")?;
     let path = PathBuf::from(file);
     let is_script = path.extension().is_some_and(|end| end == "rhai");

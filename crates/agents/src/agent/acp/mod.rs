@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 use self::program::RunningProgram;
 pub use self::simulated_agent::{ACP_CONFIG_VARIABLE as SIMULATED_CONFIG, serve_simulated_agent};
 use super::build_error::RunnerBuildError;
-use super::chat::external::complete_round;
+use super::chat::external::complete_last_iteration;
 use super::chat::{ClockFn, DialogueErrorKind, ModelTools, RoundParameters};
 use super::chat::{RoundEnd, Thread};
 use super::kinds::llm::{LlmAgentRunner, RoundPerformer};
@@ -45,7 +45,7 @@ use ensemble_language::ensemble::{AcpAgent, Agent, LlmSpec};
 use ensemble_process::{ChildEnvironment, ProcessWatchdog, ProgramInvocation};
 
 /// The number of hexadecimal digits of an identity.
-const IDENTITY_LENGTH: usize = 16;
+const PROGRAM_DIGEST_LENGTH: usize = 16;
 
 /// External agent of an ensemble: its command, folders, permissions and program registry.
 pub struct ExternalAgent {
@@ -66,7 +66,7 @@ pub struct ExternalAgent {
     /// Decides about tools that need permission.
     pub permissions: Arc<ToolPermissions>,
     /// The programs of the run.
-    pub programs: Arc<ExternalPrograms>,
+    pub programs: Arc<ExternalProgramPool>,
     /// The number of this agent among those of the run ([`ExternalPrograms::new_owner`]): it uses no program of another agent.
     pub owner: ProgramOwner,
     /// The clock for the times of the record.
@@ -118,14 +118,14 @@ pub struct ProgramOwner(u64);
 
 /// Idle and closing external programs of a run, kept between executions.
 #[derive(Default)]
-pub struct ExternalPrograms {
+pub struct ExternalProgramPool {
     watchdog: Option<Arc<ProcessWatchdog>>,
     owners: AtomicU64,
     idle_programs: Mutex<Vec<(ProgramOwner, RunningProgram)>>,
     ending: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl ExternalPrograms {
+impl ExternalProgramPool {
     /// Creates an empty registry. The watchdog kills the programs if this process is killed.
     pub fn new(watchdog: Option<Arc<ProcessWatchdog>>) -> Self {
         Self {
@@ -188,7 +188,7 @@ impl RoundPerformer for ExternalAgent {
             ledger.start_round(Thread::default(), 0);
             let end = prompt_round::perform_prompt_round(self, &opening, live_output, execution).await;
             let end = end.map_err(|error| self.redact_error(error));
-            complete_round(ledger, &end, (self.now)());
+            complete_last_iteration(ledger, &end, (self.now)());
             end
         })
     }
@@ -217,7 +217,7 @@ impl ExternalAgent {
             self.folder.to_string_lossy(),
         ]);
         let mut digest = sha256_of_text(&identity.to_string());
-        digest.truncate(IDENTITY_LENGTH);
+        digest.truncate(PROGRAM_DIGEST_LENGTH);
         digest
     }
 

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::DialogueErrorKind;
-use super::round::{RoundEnd, RoundParameters, SESSION, complete_iteration};
+use super::round::{RoundEnd, RoundParameters, SESSION_KEY, complete_iteration};
 use ensemble_core::runner::{AttemptLedger, ExecutionRecorder};
 use ensemble_core::thread::{
     INTERRUPTED_CALL_ERROR, Message, MessageRole, Reasoning, StopReason, TASK_KEY, Thread, ThreadAppendError,
@@ -13,7 +13,7 @@ use ensemble_core::thread::{
 use ensemble_language::data::ModelUsage;
 
 /// Completes the current iteration with the stop reason of the round.
-pub(in crate::agent) fn complete_round(ledger: &AttemptLedger, end: &RoundEnd, at: DateTime<Utc>) {
+pub(in crate::agent) fn complete_last_iteration(ledger: &AttemptLedger, end: &RoundEnd, at: DateTime<Utc>) {
     let reason = end
         .as_ref()
         .map_or_else(DialogueErrorKind::stop_reason, |(_, reason)| Some(*reason));
@@ -21,7 +21,7 @@ pub(in crate::agent) fn complete_round(ledger: &AttemptLedger, end: &RoundEnd, a
 }
 
 /// Resumes a round with an interrupted iteration. Gives its open calls an error, because their results are unknown.
-pub(in crate::agent) async fn resume_iteration(
+pub(in crate::agent) async fn resume_interrupted_iteration(
     ledger: &AttemptLedger,
     iteration: &ThreadIteration,
     records: &ExecutionRecorder,
@@ -109,7 +109,7 @@ pub(in crate::agent) fn add_iteration_metadata(ledger: &AttemptLedger, key: &str
 }
 
 /// Sets the end of a call in the iteration that contains the call.
-pub(in crate::agent) fn set_call_end(ledger: &AttemptLedger, ended: &ToolCall) {
+pub(in crate::agent) fn replace_open_call(ledger: &AttemptLedger, ended: &ToolCall) {
     ledger.update_exchange(|exchange| {
         let mut iterations = exchange.into_iterations();
         let mut calls = iterations.iter_mut().rev().flat_map(|one| &mut one.tool_calls);
@@ -121,12 +121,12 @@ pub(in crate::agent) fn set_call_end(ledger: &AttemptLedger, ended: &ToolCall) {
 }
 
 /// The metadata key of an iteration for the program that made the session.
-pub(in crate::agent) const SESSION_PROGRAM: &str = "session_program";
+pub(in crate::agent) const SESSION_PROGRAM_KEY: &str = "session_program";
 
 /// Opens a new iteration with the session metadata of the last one.
 fn open_next_iteration(exchange: Thread, at: DateTime<Utc>) -> Thread {
     let last = exchange.iterations().last();
-    let session: Vec<(&str, Value)> = [SESSION, SESSION_PROGRAM]
+    let session: Vec<(&str, Value)> = [SESSION_KEY, SESSION_PROGRAM_KEY]
         .into_iter()
         .filter_map(|key| Some((key, last?.metadata.get(key)?.clone())))
         .collect();

@@ -6,10 +6,10 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::shortened_request::{
-    drop_older_half_if_too_long, drop_oldest_to_fit, estimate_message_tokens as tokens_of, merge_retried_answer,
-    overhead_tokens,
+    drop_older_half_if_too_long, drop_oldest_messages_to_fit, estimate_message_tokens as tokens_of,
+    merge_retried_answer, overhead_tokens,
 };
-use super::tools::ReplyCalls;
+use super::tools::ReplyToolCalls;
 use super::{Dialogue, DialogueErrorKind, ModelTools, UnsentIterations, WindowInput, WindowOutput};
 use ensemble_core::runner::{AttemptLedger, ExecutionRecorder};
 use ensemble_core::stopwatch::Stopwatch;
@@ -62,7 +62,7 @@ pub struct RoundParameters {
 
 /// Result of a round that has its final reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RoundResult {
+pub struct FinishedRound {
     /// The text of the final reply.
     pub text: String,
     /// Why the model stopped: [`StopReason::EndTurn`], or [`StopReason::MaxTokens`] if the text is cut off.
@@ -89,7 +89,9 @@ impl Dialogue {
         live_output: &dyn LiveOutputReceiver,
         ledger: &AttemptLedger,
     ) -> RoundEnd {
-        let end = self.request_until_reply(&opening, tools, live_output, ledger).await;
+        let end = self
+            .request_until_final_reply(&opening, tools, live_output, ledger)
+            .await;
         let reason = end
             .as_ref()
             .map_or_else(DialogueErrorKind::stop_reason, |(_, reason)| Some(*reason));
@@ -98,7 +100,7 @@ impl Dialogue {
     }
 
     /// Requests replies and performs their tool calls until a reply has no tool calls.
-    async fn request_until_reply(
+    async fn request_until_final_reply(
         &self,
         opening: &RoundParameters,
         tools: &dyn ModelTools,
@@ -110,15 +112,17 @@ impl Dialogue {
             let (specs, calls) = match going_on.take() {
                 Some(continuation) => continuation,
                 None => {
-                    let (specs, reply) = self.request_traced_reply(opening, tools, live_output, ledger).await?;
+                    let (specs, reply) = self
+                        .request_and_trace_reply(opening, tools, live_output, ledger)
+                        .await?;
                     if reply.tool_calls.is_empty() {
                         return Ok((reply.text, reply.stop_reason));
                     }
-                    record_iteration(ledger, &opening.records, (self.now)()).await;
+                    complete_and_record_iteration(ledger, &opening.records, (self.now)()).await;
                     (specs, reply.tool_calls)
                 }
             };
-            let calling = ReplyCalls {
+            let calling = ReplyToolCalls {
                 tools,
                 specs: &specs,
                 source: &opening.source,
@@ -195,21 +199,21 @@ impl Dialogue {
     }
 
     /// Makes one request and adds the reply to the exchange. Returns the reply and the tools of the request.
-    pub(crate) async fn request_traced_reply(
+    pub(crate) async fn request_and_trace_reply(
         &self,
         opening: &RoundParameters,
         tools: &dyn ModelTools,
         live_output: &dyn LiveOutputReceiver,
         ledger: &AttemptLedger,
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), DialogueErrorKind> {
-        let traced_request = self.open_traced_request(ledger);
-        let replied = self.request_untraced_reply(opening, tools, live_output, ledger).await;
+        let traced_request = self.collect_traced_request(ledger);
+        let replied = self.request_and_record_reply(opening, tools, live_output, ledger).await;
         self.trace_request(traced_request, replied.as_ref().map(|(_, reply)| reply), ledger);
         replied
     }
 
     /// Makes one request and adds the reply to the exchange. A refusal is an error.
-    async fn request_untraced_reply(
+    async fn request_and_record_reply(
         &self,
         opening: &RoundParameters,
         tools: &dyn ModelTools,
@@ -219,7 +223,7 @@ impl Dialogue {
         // Asked each time: a server may have changed its tools.
         let specs = tools.list_specs().await.map_err(DialogueErrorKind::Tools)?;
         let mut reply = self
-            .send_selected_messages(opening, &specs, live_output, ledger)
+            .request_with_selected_messages(opening, &specs, live_output, ledger)
             .await?;
         ledger.read_exchange(|exchange| make_call_ids_unique(&mut reply.tool_calls, [&opening.thread, exchange]));
         ledger.update_exchange(|exchange| {
@@ -228,13 +232,13 @@ impl Dialogue {
             exchange.set_reply_reasoning(reply.reasoning.clone())
         });
         match reply.stop_reason {
-            StopReason::Refusal => Err(DialogueErrorKind::Refused(reply.refusal_text())),
+            StopReason::Refusal => Err(DialogueErrorKind::Refused(reply.refusal_reason_and_text())),
             _ => Ok((specs, reply)),
         }
     }
 
     /// Makes one request with the messages that the window selects.
-    async fn send_selected_messages(
+    async fn request_with_selected_messages(
         &self,
         opening: &RoundParameters,
         specs: &Arc<[ToolSpec]>,
@@ -249,7 +253,7 @@ impl Dialogue {
         messages.extend(ledger.read_exchange(Thread::to_messages));
         messages.iter_mut().for_each(Message::use_result_summaries);
         let systems = match opening.systems.as_slice() {
-            [] => self.system_messages(),
+            [] => self.system_messages_by_profile(),
             systems => systems.to_vec(),
         };
         let system = systems.first().cloned().flatten();
@@ -281,7 +285,7 @@ impl Dialogue {
         let beside = overhead_tokens(system.as_deref(), specs);
         let mut dropped = fitted.dropped;
         if let Some(room) = self.model.learned_token_limit()
-            && let Some(shorter) = drop_oldest_to_fit(
+            && let Some(shorter) = drop_oldest_messages_to_fit(
                 room.saturating_sub(beside),
                 &messages,
                 task.as_ref(),
@@ -289,7 +293,7 @@ impl Dialogue {
                 dropped.as_ref(),
             )
         {
-            ledger.update_exchange(|exchange| exchange.set_metadata(DROPPED, shorter.note.clone()));
+            ledger.update_exchange(|exchange| exchange.set_metadata(DROPPED_KEY, shorter.note.clone()));
             messages = shorter.messages;
             dropped = Some(shorter.note);
         }
@@ -297,18 +301,18 @@ impl Dialogue {
         if let Some((shorter, warning)) =
             drop_older_half_if_too_long(&messages, task.as_ref(), recent, dropped.as_ref(), &mut answer)
         {
-            ledger.update_exchange(|exchange| exchange.set_metadata(DROPPED, shorter.note));
+            ledger.update_exchange(|exchange| exchange.set_metadata(DROPPED_KEY, shorter.note));
             ledger.add_warning_once(warning);
             messages = shorter.messages;
             answer = merge_retried_answer(answer, self.model.answer_query(query(&messages), live_output).await);
             if answer.result.is_ok() {
-                self.model.record_accepted_tokens(beside + tokens_of(&messages));
+                self.model.limit_later_request_tokens(beside + tokens_of(&messages));
             }
         }
         ledger.update_exchange(|exchange| {
-            let exchange = correct_system_prompt(exchange, systems.get(answer.link).cloned().flatten());
+            let exchange = set_recorded_system_prompt(exchange, systems.get(answer.link).cloned().flatten());
             match self.window.is_some() || messages.len() != message_count {
-                true => add_left_out_messages(exchange, unsent.messages, &earlier_messages, &messages),
+                true => record_left_out_ranges(exchange, unsent.messages, &earlier_messages, &messages),
                 false => exchange,
             }
         });
@@ -362,7 +366,7 @@ impl Dialogue {
             .drain(..)
             .for_each(|warning| ledger.add_warning_once(warning));
         if let Some(dropped) = &fitted.dropped {
-            ledger.update_exchange(|exchange| exchange.set_metadata(DROPPED, dropped.clone()));
+            ledger.update_exchange(|exchange| exchange.set_metadata(DROPPED_KEY, dropped.clone()));
         }
         Ok(fitted)
     }
@@ -408,8 +412,8 @@ pub(crate) fn append_exchange(earlier: Thread, exchange: Vec<ThreadIteration>, u
     match usage.own_requests().saturating_sub(iterations) {
         0 => thread,
         further => {
-            let before = thread.iterations().last().map_or(0, further_requests);
-            thread.set_metadata(FURTHER_REQUESTS, before + further)
+            let before = thread.iterations().last().map_or(0, requests_without_iteration);
+            thread.set_metadata(FURTHER_REQUESTS_KEY, before + further)
         }
     }
 }
@@ -417,26 +421,26 @@ pub(crate) fn append_exchange(earlier: Thread, exchange: Vec<ThreadIteration>, u
 /// Counts the requests that were made for the thread.
 pub(crate) fn count_requests(thread: &Thread) -> u64 {
     let iterations = thread.iterations();
-    iterations.len() as u64 + iterations.iter().map(further_requests).sum::<u64>()
+    iterations.len() as u64 + iterations.iter().map(requests_without_iteration).sum::<u64>()
 }
 
 /// Returns the number of requests of the iteration that have no iteration.
-fn further_requests(iteration: &ThreadIteration) -> u64 {
+fn requests_without_iteration(iteration: &ThreadIteration) -> u64 {
     iteration
         .metadata
-        .get(FURTHER_REQUESTS)
+        .get(FURTHER_REQUESTS_KEY)
         .and_then(Value::as_u64)
         .unwrap_or_default()
 }
 
 /// Metadata key for the number of requests without an iteration: failed requests, retries and summaries.
-const FURTHER_REQUESTS: &str = "further_requests";
+const FURTHER_REQUESTS_KEY: &str = "further_requests";
 
 /// The metadata key for the session of an external program.
-pub(in crate::agent) const SESSION: &str = "session";
+pub(in crate::agent) const SESSION_KEY: &str = "session";
 
 /// Replaces the system prompt in the iteration by the one that was sent: a window may drop it, and a fallback profile may have another.
-fn correct_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {
+fn set_recorded_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {
     let last = exchange.iterations().last();
     let stated = last.and_then(|last| last.metadata.get(SYSTEM_PROMPT_KEY)?.as_str());
     match (stated, sent) {
@@ -447,7 +451,7 @@ fn correct_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {
 }
 
 /// Adds the ranges of the earlier messages that the request leaves out to the metadata: unsent ones, then those of `earlier`.
-fn add_left_out_messages(exchange: Thread, unsent: usize, earlier: &[Message], sent: &[Message]) -> Thread {
+fn record_left_out_ranges(exchange: Thread, unsent: usize, earlier: &[Message], sent: &[Message]) -> Thread {
     let mut before = sent.len();
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for (at, message) in (unsent..).zip(earlier).collect::<Vec<_>>().into_iter().rev() {
@@ -473,11 +477,11 @@ fn add_left_out_messages(exchange: Thread, unsent: usize, earlier: &[Message], s
 }
 
 /// The metadata key for the messages that were dropped from the request.
-const DROPPED: &str = "dropped";
+const DROPPED_KEY: &str = "dropped";
 
 fn find_last_dropped_note(thread: &Thread) -> Option<Value> {
     let mut iterations = thread.iterations().iter().rev();
-    iterations.find_map(|iteration| iteration.metadata.get(DROPPED).cloned())
+    iterations.find_map(|iteration| iteration.metadata.get(DROPPED_KEY).cloned())
 }
 
 /// Adds the partial results of a stopped round: the start of a reply, and the calls that have ended.
@@ -492,7 +496,11 @@ pub(in crate::agent) fn add_partial_results(ledger: &AttemptLedger, text: String
 }
 
 /// Completes and records the current iteration, with the usage since the last record.
-pub(crate) async fn record_iteration(ledger: &AttemptLedger, records: &ExecutionRecorder, now: DateTime<Utc>) {
+pub(crate) async fn complete_and_record_iteration(
+    ledger: &AttemptLedger,
+    records: &ExecutionRecorder,
+    now: DateTime<Utc>,
+) {
     if !records.is_recording() {
         return;
     }

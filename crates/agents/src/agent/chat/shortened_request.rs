@@ -32,7 +32,7 @@ pub(crate) fn estimate_message_tokens(messages: &[Message]) -> u64 {
 }
 
 /// Drops the oldest messages if the request has more estimated tokens than `room`. Returns `None` if nothing can or must be dropped.
-pub(crate) fn drop_oldest_to_fit(
+pub(crate) fn drop_oldest_messages_to_fit(
     room: u64,
     messages: &[Message],
     task: Option<&Message>,
@@ -100,12 +100,12 @@ fn drop_messages(whole: &TrimInput<'_>, left_out: &[usize], before: Option<&Valu
     let sent_indexes = (0..whole.messages.len()).filter(is_sent);
     ShortenedRequest {
         messages: sent_indexes.map(|at| whole.messages[at].clone()).collect(),
-        note: add_dropped_note(before, whole.sum_sizes(left_out.iter().copied())),
+        note: merge_dropped_note(before, whole.sum_sizes(left_out.iter().copied())),
     }
 }
 
 /// Adds the size of the dropped messages to the earlier note.
-fn add_dropped_note(before: Option<&Value>, size: ThreadSize) -> Value {
+fn merge_dropped_note(before: Option<&Value>, size: ThreadSize) -> Value {
     let mut note = before.cloned().unwrap_or_else(|| json!({"messages": 0, "tokens": 0}));
     for (key, more) in [("messages", size.messages), ("tokens", size.tokens)] {
         note[key] = json!(note[key].as_u64().unwrap_or_default() + more);

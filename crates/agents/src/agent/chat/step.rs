@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 
 use super::error::CALL_NOT_MADE;
 use super::round::{add_call_ends, append_exchange, complete_iteration};
-use super::tools::ReplyCalls;
-use super::{Dialogue, DialogueError, DialogueErrorKind, ModelTools, RoundResult};
+use super::tools::ReplyToolCalls;
+use super::{Dialogue, DialogueError, DialogueErrorKind, FinishedRound, ModelTools};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
     INTERRUPTED_CALL_ERROR, IgnoredLiveOutput, Message, MessageRole, REQUEST_OPTIONS_KEY, SYSTEM_PROMPT_KEY,
@@ -22,7 +22,7 @@ pub enum DialogueStepResult {
     /// before.
     AskModel(PendingToolCalls),
     /// The model has sent its final reply.
-    Done(RoundResult),
+    Done(FinishedRound),
 }
 
 /// Calls of one reply with their thread. Derefs to a list of [`ToolCall`], and converts to the thread with `.into()`.
@@ -58,14 +58,14 @@ impl From<PendingToolCalls> for Thread {
     fn from(calls: PendingToolCalls) -> Self {
         let mut iterations = calls.thread.into_iterations();
         if let Some(last) = iterations.last_mut() {
-            replace_calls(last, calls.calls);
+            replace_calls_by_id(last, calls.calls);
         }
         Self::from_iterations(iterations)
     }
 }
 
 /// Replaces calls by id. Sets an error on open calls that are missing in `calls`.
-fn replace_calls(iteration: &mut ThreadIteration, mut calls: Vec<ToolCall>) {
+fn replace_calls_by_id(iteration: &mut ThreadIteration, mut calls: Vec<ToolCall>) {
     for call in &mut iteration.tool_calls {
         match calls.iter().position(|changed| changed.id == call.id) {
             Some(at) => *call = calls.remove(at),
@@ -91,11 +91,11 @@ impl Dialogue {
         let thread = thread
             .fail_open_calls(INTERRUPTED_CALL_ERROR)
             .start_iteration(messages, (self.now)());
-        let thread = match self.system_messages().into_iter().next().flatten() {
+        let thread = match self.system_messages_by_profile().into_iter().next().flatten() {
             Some(system) => thread.set_metadata(SYSTEM_PROMPT_KEY, system),
             None => thread,
         };
-        thread.set_metadata(REQUEST_OPTIONS_KEY, self.options_to_json())
+        thread.set_metadata(REQUEST_OPTIONS_KEY, self.stored_options_to_json())
     }
 
     /// Performs one step: one request, or all open calls of the last reply in parallel. Does nothing if the thread has its final reply.
@@ -140,7 +140,7 @@ impl Dialogue {
         match find_next_action(&thread) {
             Some(NextStepAction::Request) => self.run_request_step(thread).await,
             Some(NextStepAction::Calls(calls)) => self.run_calls_step(thread, calls).await,
-            Some(NextStepAction::Nothing(text)) => Ok(DialogueStepResult::Done(RoundResult {
+            Some(NextStepAction::Nothing(text)) => Ok(DialogueStepResult::Done(FinishedRound {
                 text,
                 stop_reason: StopReason::EndTurn,
                 thread,
@@ -165,7 +165,7 @@ impl Dialogue {
         ledger.start_round(exchange, 0);
         let opening = self.default_round_parameters(earlier.clone(), String::new(), 1);
         let replied = self
-            .request_traced_reply(&opening, &self.tools, &IgnoredLiveOutput, &ledger)
+            .request_and_trace_reply(&opening, &self.tools, &IgnoredLiveOutput, &ledger)
             .await;
         if !matches!(&replied, Ok((_, reply)) if !reply.tool_calls.is_empty()) {
             let reason = match &replied {
@@ -177,7 +177,7 @@ impl Dialogue {
         let (usage, warnings) = (ledger.usage_so_far(), ledger.take_warnings());
         let thread = append_exchange(earlier, ledger.end_round().into_iterations(), usage);
         match replied {
-            Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(DialogueStepResult::Done(RoundResult {
+            Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(DialogueStepResult::Done(FinishedRound {
                 text: reply.text,
                 stop_reason: reply.stop_reason,
                 thread,
@@ -207,7 +207,7 @@ impl Dialogue {
         };
         let opening = self.default_round_parameters(Thread::default(), String::new(), 1);
         let ledger = AttemptLedger::default();
-        let calling = ReplyCalls {
+        let calling = ReplyToolCalls {
             tools: &self.tools,
             specs: &specs,
             source: &opening.source,

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use futures_util::{Stream, StreamExt};
 
 use super::round::{RoundEnd, add_partial_results, append_exchange, complete_iteration};
-use super::{BoxFuture, Dialogue, DialogueError, DialogueErrorKind, RoundParameters, RoundResult};
+use super::{BoxFuture, Dialogue, DialogueError, DialogueErrorKind, FinishedRound, RoundParameters};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
     ExecutionAttemptRef, INTERRUPTED_CALL_ERROR, LiveOutputReceiver, LiveUpdate, Message, MessageRole, StopReason,
@@ -19,7 +19,7 @@ use ensemble_core::thread::{
 
 /// Input of a [`DialogueStream`]: a new user message, or the thread as it is.
 #[derive(Debug)]
-pub(crate) enum DialogueInput {
+pub(crate) enum DialogueStreamInput {
     /// A new message of the user.
     Message(Message),
     /// The thread continues without a new message.
@@ -164,7 +164,7 @@ impl LiveOutputReceiver for StreamItemCollector {
 
 impl<'a> DialogueStream<'a> {
     /// Prepares the round without starting it. An invalid thread becomes an error of the stream.
-    pub(crate) fn new(dialogue: &'a Dialogue, thread: Thread, start: DialogueInput, max_requests: u32) -> Self {
+    pub(crate) fn new(dialogue: &'a Dialogue, thread: Thread, start: DialogueStreamInput, max_requests: u32) -> Self {
         let ledger = AttemptLedger::default();
         let stream_output = Arc::new(StreamItemCollector {
             state: Mutex::default(),
@@ -211,12 +211,12 @@ impl<'a> DialogueStream<'a> {
     ///
     /// # Errors
     /// [`DialogueError`]: the round failed. The thread in the error can be continued.
-    pub async fn finish(mut self) -> Result<RoundResult, DialogueError> {
+    pub async fn finish(mut self) -> Result<FinishedRound, DialogueError> {
         while self.next().await.is_some() {}
         let (usage, warnings) = (self.ledger.usage_so_far(), self.ledger.take_warnings());
         let thread = append_exchange(self.earlier, self.ledger.end_round().into_iterations(), usage);
         match self.end.unwrap_or(Err(DialogueErrorKind::NotEnded)) {
-            Ok((text, stop_reason)) => Ok(RoundResult {
+            Ok((text, stop_reason)) => Ok(FinishedRound {
                 text,
                 stop_reason,
                 thread,
@@ -280,14 +280,14 @@ impl Dialogue {
     fn prepare_round(
         &self,
         thread: Thread,
-        start: DialogueInput,
+        start: DialogueStreamInput,
     ) -> Result<(Thread, RoundParameters), (Thread, DialogueErrorKind)> {
         let status = thread.status();
         let text = match (start, status) {
-            (DialogueInput::Message(_), ThreadStatus::InProgress) if ends_with_user_message(&thread) => {
+            (DialogueStreamInput::Message(_), ThreadStatus::InProgress) if ends_with_user_message(&thread) => {
                 return Err((thread, DialogueErrorKind::Unanswered));
             }
-            (DialogueInput::Message(message), _) => {
+            (DialogueStreamInput::Message(message), _) => {
                 let earlier = thread.fail_open_calls(INTERRUPTED_CALL_ERROR);
                 let opening = RoundParameters {
                     attachments: message.attachments,
@@ -295,13 +295,13 @@ impl Dialogue {
                 };
                 return Ok((earlier, opening));
             }
-            (DialogueInput::Continuation, ThreadStatus::Empty) => {
+            (DialogueStreamInput::Continuation, ThreadStatus::Empty) => {
                 return Err((thread, DialogueErrorKind::NothingSaid));
             }
-            (DialogueInput::Continuation, ThreadStatus::Complete) => {
+            (DialogueStreamInput::Continuation, ThreadStatus::Complete) => {
                 return Err((thread, DialogueErrorKind::Complete));
             }
-            (DialogueInput::Continuation, _) => String::new(),
+            (DialogueStreamInput::Continuation, _) => String::new(),
         };
         let mut iterations = thread.into_iterations();
         // A request that failed has an iteration of its own, and so have the results of calls.
@@ -352,7 +352,7 @@ fn ends_with_user_message(thread: &Thread) -> bool {
 
 /// Waits for the end, like [`DialogueStream::finish`].
 impl<'a> IntoFuture for DialogueStream<'a> {
-    type Output = Result<RoundResult, DialogueError>;
+    type Output = Result<FinishedRound, DialogueError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {

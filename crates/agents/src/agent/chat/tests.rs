@@ -187,7 +187,7 @@ async fn a_model_that_never_stops_calling_is_stopped() {
     let mut stream = DialogueStream::new(
         &dialogue,
         Thread::default(),
-        DialogueInput::Message(Message::new(MessageRole::User, "go")),
+        DialogueStreamInput::Message(Message::new(MessageRole::User, "go")),
         2,
     );
     while stream.next().await.is_some() {}

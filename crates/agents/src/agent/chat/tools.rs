@@ -54,7 +54,7 @@ pub trait ModelTools: Send + Sync {
     fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
 
     /// Returns whether an interrupted call can be made again.
-    fn may_repeat(&self, _: &ToolCall) -> bool {
+    fn may_repeat_interrupted_call(&self, _: &ToolCall) -> bool {
         false
     }
 
@@ -84,7 +84,7 @@ impl ModelTools for NoTools {
 }
 
 /// Tool calls of one reply, with everything that they need.
-pub(crate) struct ReplyCalls<'a> {
+pub(crate) struct ReplyToolCalls<'a> {
     pub(crate) tools: &'a dyn ModelTools,
     pub(crate) specs: &'a [ToolSpec],
     /// The execution that makes the calls.
@@ -95,7 +95,7 @@ pub(crate) struct ReplyCalls<'a> {
     pub(crate) ledger: &'a AttemptLedger,
 }
 
-impl ReplyCalls<'_> {
+impl ReplyToolCalls<'_> {
     /// Performs the calls in parallel, up to the limits of the tools, and records each end. Returns the calls in the same order.
     pub(crate) async fn perform_and_record_calls(&self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
         join_all(calls.into_iter().map(|call| self.perform_call(call))).await
@@ -134,7 +134,7 @@ impl ReplyCalls<'_> {
     /// Returns an error if an earlier attempt started the call and the call must not be repeated.
     fn interrupted_call_error(&self, call: &ToolCall) -> Option<String> {
         let before = self.records.earlier_exchange()?;
-        if !before.started_calls.contains(call.id.as_str()) || self.tools.may_repeat(call) {
+        if !before.started_calls.contains(call.id.as_str()) || self.tools.may_repeat_interrupted_call(call) {
             return None;
         }
         self.ledger.add_warning_once(format!(

@@ -117,7 +117,7 @@ impl Dialogue {
     }
 
     /// Collects the messages of the next request that are new to the model. Returns `None` without a trace.
-    pub(super) fn open_traced_request(&self, ledger: &AttemptLedger) -> Option<TracedRequest> {
+    pub(super) fn collect_traced_request(&self, ledger: &AttemptLedger) -> Option<TracedRequest> {
         let messages = || {
             ledger.read_exchange(|exchange| {
                 let last = exchange.iterations().last();

@@ -177,7 +177,7 @@ impl Dialogue {
                 let parts = system.into_iter().chain([wanted.schema_instructions()]);
                 Some(parts.collect::<Vec<_>>().join("\n\n"))
             };
-            opening.systems = self.system_messages().into_iter().map(with_schema).collect();
+            opening.systems = self.system_messages_by_profile().into_iter().map(with_schema).collect();
             let end = self.run_round(opening, &self.tools, &IgnoredLiveOutput, ledger).await;
             *said = std::mem::take(said).append_iterations(ledger.end_round().into_iterations());
             let (reply, stop_reason) = end?;

@@ -20,7 +20,7 @@ use futures_util::future::{AbortHandle, Abortable, Aborted};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Map, Value, json};
 
-use self::combine::{PartCombiner, PartJudgement};
+use self::combine::{PartCombineValue, PartCombiner};
 use self::list::ForEachItemList;
 use self::noted_reads::WarnedReads;
 use self::part::{LatestAttempt, PartAttempts, PartOutcome};
@@ -92,7 +92,7 @@ impl Runner for ForEachRunner {
                 .warn_about_new_reads(&notes, &parts.earlier_warnings, &execution.ledger);
             let list = match list {
                 Ok(list) => list,
-                Err(failure) => return finished_outcome(Err(failure)),
+                Err(failure) => return outcome_with_result(Err(failure)),
             };
             PartsExecution::new(self, &execution, &parts, list)
                 .perform_parts()
@@ -129,7 +129,7 @@ struct PartsExecution<'a> {
     list: Vec<Arc<ExecutionPart>>,
     results: Vec<ForEachPartResult>,
     /// The results as the combination sees them.
-    table: Vec<PartJudgement>,
+    table: Vec<PartCombineValue>,
     running: Vec<RunningPart>,
     /// How many parts have succeeded.
     succeeded: usize,
@@ -156,7 +156,7 @@ impl<'a> PartsExecution<'a> {
             execution,
             from_run,
             results: vec![ForEachPartResult::Open; list.len()],
-            table: vec![PartJudgement::Open; list.len()],
+            table: vec![PartCombineValue::Open; list.len()],
             open: list.len(),
             list,
             succeeded: 0,
@@ -178,7 +178,7 @@ impl<'a> PartsExecution<'a> {
             if self.is_result_certain() {
                 break;
             }
-            self.start_next_parts(&mut futures);
+            self.start_or_fail_open_parts(&mut futures);
             tokio::select! {
                 biased;
                 ended = futures.next() => match ended {
@@ -200,19 +200,19 @@ impl<'a> PartsExecution<'a> {
                 },
                 Ok(_) = time_is_up.wait_for(|is_up| *is_up) => {
                     drop(futures);
-                    self.fail_open_parts();
+                    self.stop_and_fail_open_parts();
                     break;
                 }
             }
         }
         if waiting.is_empty() || self.is_result_certain() {
-            return finished_outcome(self.build_result());
+            return outcome_with_result(self.build_result());
         }
         AttemptEnd::NeedsInput(waiting.into_values().flatten().collect())
     }
 
     /// Starts open parts until the limit of parallel parts is reached.
-    fn start_next_parts(&mut self, futures: &mut PartFutures<'a>) {
+    fn start_or_fail_open_parts(&mut self, futures: &mut PartFutures<'a>) {
         while self.running.len() < self.runner.max_parallel && self.next < self.list.len() {
             let at = self.next;
             self.next += 1;
@@ -249,7 +249,7 @@ impl<'a> PartsExecution<'a> {
                 .origin
                 .set_last_part(part.key.clone(), part.index)
                 .position;
-            let open_part = self.runner.answers.open_part(position);
+            let open_part = self.runner.answers.guard_open_part(position);
             let performed: BoxFuture<'a, _> = Box::pin(async move {
                 let _open_part = open_part;
                 (at, run.perform_attempts().await)
@@ -282,10 +282,12 @@ impl<'a> PartsExecution<'a> {
     /// Judges the output of a part with the combiner, and sets the result of the part.
     fn judge_and_set_result(&mut self, at: usize, result: Result<Arc<Value>, ExecutionFailure>) {
         let judged = result.and_then(|output| {
-            let judged =
-                self.runner
-                    .combiner
-                    .judge_output(&self.from_run.facts, &self.list[at], &output, &mut Vec::new())?;
+            let judged = self.runner.combiner.evaluate_part_output(
+                &self.from_run.facts,
+                &self.list[at],
+                &output,
+                &mut Vec::new(),
+            )?;
             Ok((output, judged))
         });
         self.open -= 1;
@@ -296,7 +298,7 @@ impl<'a> PartsExecution<'a> {
             }
             Err(failure) => {
                 self.failed += 1;
-                (ForEachPartResult::Failed(failure), PartJudgement::Excluded)
+                (ForEachPartResult::Failed(failure), PartCombineValue::Excluded)
             }
         };
     }
@@ -322,7 +324,7 @@ impl<'a> PartsExecution<'a> {
     }
 
     /// Stops all open parts and records them as failed, because the time of the turn is up.
-    fn fail_open_parts(&mut self) {
+    fn stop_and_fail_open_parts(&mut self) {
         let running = std::mem::take(&mut self.running);
         for at in 0..self.list.len() {
             if self.results[at] == ForEachPartResult::Open {
@@ -341,13 +343,13 @@ impl<'a> PartsExecution<'a> {
     }
 
     /// Returns whether too few parts can still succeed.
-    fn cannot_succeed(&self) -> bool {
+    fn has_too_many_failures(&self) -> bool {
         self.list.len() - self.failed < self.required_success_count()
     }
 
     /// Returns whether the execution has failed for certain or no part is open.
     fn is_result_certain(&self) -> bool {
-        self.cannot_succeed() || self.open == 0
+        self.has_too_many_failures() || self.open == 0
     }
 
     /// Stops the parts whose results cannot change the result of the execution, and marks unstarted ones as stopped.
@@ -368,7 +370,7 @@ impl<'a> PartsExecution<'a> {
         for part in running {
             if self.results[part.at] == ForEachPartResult::Stopped {
                 part.stop.abort();
-                self.table[part.at] = PartJudgement::Excluded;
+                self.table[part.at] = PartCombineValue::Excluded;
             } else {
                 self.running.push(part);
             }
@@ -385,7 +387,7 @@ impl<'a> PartsExecution<'a> {
                 ForEachPartResult::Failed(failure) => Some((part, failure)),
                 _ => None,
             });
-        if self.cannot_succeed() {
+        if self.has_too_many_failures() {
             return Err(match failed.next() {
                 Some((part, failure)) => self.execution_failure_from_part(&part.key, failure),
                 None => list::list_failure("too few parts succeeded".to_owned()),
@@ -435,6 +437,6 @@ impl<'a> PartsExecution<'a> {
 }
 
 /// Wraps the result in an outcome without usage and messages.
-fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptEnd {
+fn outcome_with_result(result: Result<JsonMap, ExecutionFailure>) -> AttemptEnd {
     AttemptEnd::Finished(AttemptResult::from_result(result))
 }

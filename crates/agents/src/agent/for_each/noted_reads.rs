@@ -24,7 +24,11 @@ impl WarnedReads {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for note in notes {
             let is_new = known.insert((note.expression.clone(), note.key.clone()));
-            if is_new && !earlier_warnings.iter().any(|warning| note.is_described_by(warning)) {
+            if is_new
+                && !earlier_warnings
+                    .iter()
+                    .any(|warning| note.is_same_read_as_sentence(warning))
+            {
                 ledger.add_warning(note.describe(None));
             }
         }

@@ -14,7 +14,7 @@ use ensemble_core::stopwatch::Stopwatch;
 use ensemble_language::data::{ExecutionFailure, ModelUsage, RemainingBudget, sha256_of_text};
 
 /// The key of an output that asks for executions of other agents.
-const AGENT_REQUESTS: &str = "agent_requests";
+const AGENT_REQUESTS_KEY: &str = "agent_requests";
 
 /// Outcome of a performed part: a result with its usage, open requests, or an interruption.
 pub(super) enum PartOutcome {
@@ -153,7 +153,7 @@ impl PartAttempts<'_> {
         let judged = self
             .runner
             .combiner
-            .judge_output(&self.from_run.facts, &self.part, &output, &mut notes);
+            .evaluate_part_output(&self.from_run.facts, &self.part, &output, &mut notes);
         let earlier = &self.from_run.earlier_warnings;
         self.runner
             .noted_reads
@@ -192,7 +192,7 @@ impl PartAttempts<'_> {
     /// Returns a warning if the output contains `agent_requests`, which a part cannot make.
     fn ignored_requests_warning(&self, observation: &AttemptResult) -> Option<String> {
         let output = observation.result.as_ref().ok()?;
-        let asks = self.runner.triggers && output.contains_key(AGENT_REQUESTS);
+        let asks = self.runner.triggers && output.contains_key(AGENT_REQUESTS_KEY);
         asks.then(|| "a part cannot request other agents, so its `agent_requests` are ignored".to_owned())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::generator::{AgentGenerator, ResponseGenerator};
-use super::llm::script_data;
+use super::llm::script_input_json;
 use crate::agent::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::{text_to_output, value_to_output};
 use ensemble_language::ensemble::Agent;
@@ -21,7 +21,7 @@ impl ScriptGeneratorRunner {
 
     /// Asks the generator for the output, with the data of the script as prompt.
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptEnd {
-        let prompt = Value::Object(script_data(&execution)).to_string();
+        let prompt = Value::Object(script_input_json(&execution)).to_string();
         let result = self
             .0
             .respond_to(prompt, &[], &execution)

@@ -12,7 +12,7 @@ mod stubbed;
 
 pub use crate::agent::kinds::input::check::check_answer;
 pub use answers::{AnswerQueue, PreparedAnswers};
-pub(crate) use responder::summarize_context;
+pub(crate) use responder::shorten_context_values;
 pub use stubbed::StubbedInputQuestion;
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::answers::PreparedAnswer;
+use self::answers::PreparedAnswerLookup;
 use self::responder::QuestionResponder;
 use crate::agent::build_error::RunnerBuildError;
 use crate::agent::kinds::generator::ResponseGenerator;
@@ -48,7 +48,7 @@ const MAX_REPEATED_QUESTIONS: usize = 10;
 const UNATTENDED_DEFAULT_WARNING: &str = "the answer is the default, because no person could be asked";
 
 /// Returns whether an agent of the outermost run asks the question in its own execution, not in a part or a tool call.
-fn is_own_question(address: &RequestAddress) -> bool {
+fn is_top_level_question(address: &RequestAddress) -> bool {
     matches!(address.segments(), [own] if own.part.is_none() && own.calls.is_empty())
 }
 
@@ -163,8 +163,8 @@ impl InputRunner {
         let question = &request.question;
         self.answers.wait_for_answer_order(request).await;
         let injected = self.answers.take_prepared_answer(&request.address, execution.execution);
-        let is_exhausted = injected == PreparedAnswer::Exhausted;
-        if let PreparedAnswer::Answer(answer, by) = injected {
+        let is_exhausted = injected == PreparedAnswerLookup::Exhausted;
+        if let PreparedAnswerLookup::Answer(answer, by) = injected {
             return self.record_valid_answer(answer, &by, request, execution);
         }
         if let Some(responder) = &self.responder {
@@ -189,7 +189,7 @@ impl InputRunner {
             if is_unattended {
                 execution.ledger.mark_answer_unattended();
                 // The record of the answer is in the journal of the nested run, or in no journal for a part.
-                if !is_own_question(&request.address) {
+                if !is_top_level_question(&request.address) {
                     execution.ledger.add_warning(UNATTENDED_DEFAULT_WARNING);
                 }
             }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::progress::{ExecutionExchange, NextLlmStep};
-pub(crate) use self::substitute::{ReplacedScriptAgent, script_data};
+use self::progress::{LlmExecutionProgress, NextLlmStep};
+pub(crate) use self::substitute::{ReplacedScriptAgent, script_input_json};
 use crate::agent::attachments::AttachmentTemplates;
 use crate::agent::build_error::{RunnerBuildError, compile_optional_template};
 use crate::agent::chat::RoundEnd;
@@ -240,7 +240,7 @@ impl LlmAgentRunner {
 
     /// Renders the task, gets a valid output, and returns the outcome of the attempt. Uses a remembered output if possible.
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptEnd {
-        let mut execution_messages = ExecutionExchange::from_records(&execution.records);
+        let mut execution_messages = LlmExecutionProgress::from_records(&execution.records);
         let result = match self.render_task_with_attachments(&execution, &execution_messages).await {
             Ok(task) => match self.find_remembered_output(&execution, &task).await {
                 Some(output) => Ok(output),
@@ -287,7 +287,7 @@ impl LlmAgentRunner {
     async fn render_task_with_attachments(
         &self,
         execution: &ExecutionInput,
-        said: &ExecutionExchange,
+        said: &LlmExecutionProgress,
     ) -> Result<RenderedLlmTask, ExecutionFailure> {
         let task = self.render_task(execution).await?;
         if self.attachments.is_empty() || said.next_step() != NextLlmStep::Task {
@@ -310,12 +310,12 @@ impl LlmAgentRunner {
         let failed = |which: &'static str| {
             move |error: TemplateError| ExecutionFailure::new(FailureKind::Unavailable, format!("{which}: {error}"))
         };
-        let agent_prompt = render_optional(self.system_prompt.as_ref(), &scope).await;
+        let agent_prompt = render_optional_template(self.system_prompt.as_ref(), &scope).await;
         let agent_prompt = agent_prompt.map_err(failed("system_prompt"))?;
         warn_about_missed_keys(&scope, "system_prompt", execution);
         let mut systems = Vec::with_capacity(self.profile_prompts.len());
         for of_profile in &self.profile_prompts {
-            let of_profile = render_optional(of_profile.as_ref(), &scope).await;
+            let of_profile = render_optional_template(of_profile.as_ref(), &scope).await;
             let of_profile = of_profile.map_err(failed("system_prompt of the model profile"))?;
             let parts: Vec<String> = of_profile.into_iter().chain(agent_prompt.clone()).collect();
             systems.push(Some(parts.join("\n\n")).filter(|text| !text.trim().is_empty()));
@@ -341,7 +341,7 @@ impl LlmAgentRunner {
         &self,
         execution: &ExecutionInput,
         task: &RenderedLlmTask,
-        said: &mut ExecutionExchange,
+        said: &mut LlmExecutionProgress,
     ) -> Result<JsonMap, ExecutionFailure> {
         let tools: Box<dyn ModelTools + '_> = match &self.tool_source {
             Some(tool_source) => tool_source.tools_for_execution(execution),
@@ -419,7 +419,7 @@ impl LlmAgentRunner {
     }
 
     /// Returns the number of requests of `max_iterations` that the execution has left.
-    fn count_requests_left(&self, said: &ExecutionExchange, execution: &ExecutionInput) -> u32 {
+    fn count_requests_left(&self, said: &LlmExecutionProgress, execution: &ExecutionInput) -> u32 {
         let requests_made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
         let of_attempts = requests_made.saturating_add(execution.ended_requests);
         self.max_iterations.saturating_sub(of_attempts)
@@ -441,7 +441,7 @@ impl LlmAgentRunner {
         &self,
         execution: &ExecutionInput,
         task: &RenderedLlmTask,
-        said: &mut ExecutionExchange,
+        said: &mut LlmExecutionProgress,
         due: NextLlmStep,
     ) -> RoundParameters {
         let attachments = match due {
@@ -498,7 +498,7 @@ impl LlmAgentRunner {
         opening: RoundParameters,
         tools: &dyn ModelTools,
         execution: &ExecutionInput,
-        said: &mut ExecutionExchange,
+        said: &mut LlmExecutionProgress,
     ) -> Result<(String, StopReason), ExecutionFailure> {
         let round = self
             .speaker
@@ -554,7 +554,10 @@ fn dialogue_failure(error: DialogueErrorKind) -> ExecutionFailure {
 }
 
 /// Renders the template, if there is one.
-async fn render_optional(template: Option<&Template>, scope: &TemplateScope) -> Result<Option<String>, TemplateError> {
+async fn render_optional_template(
+    template: Option<&Template>,
+    scope: &TemplateScope,
+) -> Result<Option<String>, TemplateError> {
     match template {
         Some(template) => template_worker::render_template_async(template, scope).await.map(Some),
         None => Ok(None),

@@ -159,7 +159,7 @@ fn copy_warnings_and_finish(execution: &ExecutionInput, state: &ConversationStat
             }
             failed(FailureKind::Reported)
         }
-        _ if run_end.is_success() => Ok(nested_result(state)),
+        _ if run_end.is_success() => Ok(declared_result_or_context(state)),
         _ => failed(FailureKind::Reported),
     };
     let usage = execution.ledger.usage_so_far();
@@ -173,7 +173,7 @@ fn copy_warnings_and_finish(execution: &ExecutionInput, state: &ConversationStat
 }
 
 /// Returns the declared result of the nested run. Without a declared result, returns the final context.
-fn nested_result(state: &ConversationState) -> JsonMap {
+fn declared_result_or_context(state: &ConversationState) -> JsonMap {
     let Some(result) = state.evaluate_declared_result() else {
         return changed_final_context(state);
     };

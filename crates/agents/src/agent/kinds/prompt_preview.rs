@@ -14,12 +14,12 @@ use crate::agent::kinds::scope::{build_template_scope, list_dependency_names};
 
 /// Compiled prompt of an agent, which can be rendered without an execution of the agent.
 pub struct PromptPreview {
-    kind: PreviewKind,
+    kind: PromptPreviewKind,
     listens_to: Arc<[Arc<str>]>,
 }
 
 /// Kind of prompt: a question, a task for a model, or a question to a model that replaces a script.
-enum PreviewKind {
+enum PromptPreviewKind {
     /// The question of an input agent.
     Question(Template),
     /// The task of an LLM agent.
@@ -36,8 +36,8 @@ impl PromptPreview {
     pub fn for_agent(agent: &Agent) -> Option<Self> {
         let compile = |text: Option<&str>| text.map(Template::compile).transpose().ok();
         let kind = match &agent.kind {
-            AgentKind::Input(spec) => PreviewKind::Question(Template::compile(&spec.prompt).ok()?),
-            AgentKind::Llm(llm) => PreviewKind::Task {
+            AgentKind::Input(spec) => PromptPreviewKind::Question(Template::compile(&spec.prompt).ok()?),
+            AgentKind::Llm(llm) => PromptPreviewKind::Task {
                 system_prompt: compile(llm.system_prompt.as_deref())?,
                 prompt: compile(llm.prompt.as_deref())?,
             },
@@ -52,7 +52,7 @@ impl PromptPreview {
     /// Creates the preview of the question to a model that replaces a script agent.
     pub fn for_substitute(agent: &Agent) -> Self {
         Self {
-            kind: PreviewKind::Substitute(ReplacedScriptAgent::for_agent(agent)),
+            kind: PromptPreviewKind::Substitute(ReplacedScriptAgent::for_agent(agent)),
             listens_to: list_dependency_names(agent),
         }
     }
@@ -64,10 +64,10 @@ impl PromptPreview {
     pub async fn render_prompt(&self, execution: &ExecutionInput) -> Result<String, String> {
         let scope = build_template_scope(execution, &self.listens_to);
         match &self.kind {
-            PreviewKind::Question(template) => template_worker::render_template_async(template, &scope)
+            PromptPreviewKind::Question(template) => template_worker::render_template_async(template, &scope)
                 .await
                 .map_err(|error| error.to_string()),
-            PreviewKind::Task { system_prompt, prompt } => {
+            PromptPreviewKind::Task { system_prompt, prompt } => {
                 let mut text = String::new();
                 if let Some(template) = system_prompt {
                     let rendered = template_worker::render_template_async(template, &scope).await;
@@ -77,7 +77,7 @@ impl PromptPreview {
                 text.push_str(&task.map_err(|error| error.to_string())?);
                 Ok(text)
             }
-            PreviewKind::Substitute(substitute) => Ok(substitute.render_question(execution)),
+            PromptPreviewKind::Substitute(substitute) => Ok(substitute.render_question(execution)),
         }
     }
 }

@@ -88,7 +88,7 @@ pub async fn run_script_file(
             let version = FileVersion::from_metadata(&file);
             run_found_script(compiled, FoundScriptFile { path, name, version }, execution).await
         }
-        Err(error) => finished_outcome(Err(unreadable_error(name, &error).into())),
+        Err(error) => outcome_with_result(Err(unreadable_error(name, &error).into())),
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn run_found_script(
     execution: ExecutionInput,
 ) -> AttemptEnd {
     let name = found.name;
-    finished_outcome(match compiled.load_cached_script(found) {
+    outcome_with_result(match compiled.load_cached_script(found) {
         Ok(script) => match script
             .run(rhai_variables(&execution, |name| script.may_read_variable(name)))
             .await
@@ -112,7 +112,7 @@ pub(crate) async fn run_found_script(
 }
 
 /// Wraps the result in an outcome without usage and messages.
-fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptEnd {
+fn outcome_with_result(result: Result<JsonMap, ExecutionFailure>) -> AttemptEnd {
     AttemptEnd::Finished(AttemptResult {
         parts: Vec::new(),
         answer: None,

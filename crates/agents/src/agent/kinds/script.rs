@@ -15,7 +15,7 @@ use crate::agent::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::FailureKind;
 use ensemble_process::program::{
     ResolvedScript, ScriptFolders, ScriptLookupError, find_unused_arguments_error, list_rhai_candidates,
-    matches_existing_file, resolve_needed_program, resolve_script, resolve_script_with_arguments,
+    matches_existing_file, resolve_needed_program, resolve_script, resolve_script_for_args,
 };
 use ensemble_process::{self, ProcessSettings, ProgramInvocation};
 
@@ -101,13 +101,17 @@ impl ScriptRunner {
     /// Resolves the script without the cache. A script with arguments must be a process.
     fn resolve_uncached(&self) -> Result<ResolvedScript, ScriptLookupError> {
         match self.templates.has_arguments() {
-            true => resolve_script_with_arguments(&self.script, &self.places),
+            true => resolve_script_for_args(&self.script, &self.places),
             false => resolve_script(&self.script, &self.places),
         }
     }
 
     /// Renders the arguments and the standard input, and runs the process.
-    async fn run_process(&self, mut invocation: ProgramInvocation, execution: &ExecutionInput) -> AttemptEnd {
+    async fn render_and_run_process(
+        &self,
+        mut invocation: ProgramInvocation,
+        execution: &ExecutionInput,
+    ) -> AttemptEnd {
         let rendered = match self.templates.render_args_and_stdin(execution).await {
             Ok(rendered) => rendered,
             Err(error) => return AttemptEnd::from_failure(FailureKind::Unavailable, error),
@@ -120,7 +124,7 @@ impl ScriptRunner {
     }
 
     /// Resolves the script. Caches a program found on `PATH`, but checks files every time.
-    fn resolve_cached(&self) -> Result<ResolvedScript, ScriptLookupError> {
+    fn resolve_with_path_cache(&self) -> Result<ResolvedScript, ScriptLookupError> {
         if matches_existing_file(&self.script, &self.places) {
             return self.resolve_uncached();
         }
@@ -142,13 +146,15 @@ impl Runner for ScriptRunner {
             if let Some(script_file) = rhai_script::find_script_file(&self.rhai_files) {
                 return rhai_script::run_found_script(&self.compiled, script_file, execution).await;
             }
-            match self.resolve_cached() {
+            match self.resolve_with_path_cache() {
                 Ok(ResolvedScript::Rhai(path)) => {
                     let name = self.places.display_path(&path);
                     rhai_script::run_script_file(&self.compiled, &path, &name, execution).await
                 }
                 // Boxed: the future of a process is large, and executions of Rhai scripts would carry its size.
-                Ok(ResolvedScript::Process(invocation)) => Box::pin(self.run_process(invocation, &execution)).await,
+                Ok(ResolvedScript::Process(invocation)) => {
+                    Box::pin(self.render_and_run_process(invocation, &execution)).await
+                }
                 Err(unavailable) => AttemptEnd::from_failure(FailureKind::Unavailable, unavailable.to_string()),
             }
         })

@@ -16,7 +16,7 @@ use crate::agent::kinds::scope::{build_template_scope, list_dependency_names};
 use crate::agent::kinds::value_templates::ValueTemplates;
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::output::schema::OutputSchema;
-use crate::agent::tools::ToolSettings;
+use crate::agent::tools::ToolCallSettings;
 use crate::agent::tools::gate::CallGates;
 use crate::agent::tools::permission::{PermissionResult, ToolPermissions, call_origin};
 use crate::agent::tools::result::{ToolCallResult, timeout_message};
@@ -39,7 +39,7 @@ const MAX_NAMED_TOOLS: usize = 30;
 
 /// Runner of an agent with `tool`: it calls one tool of an MCP server, without a model.
 pub struct ToolAgentRunner {
-    settings: ToolSettings,
+    settings: ToolCallSettings,
     /// Name of the tool on its server.
     member: Arc<str>,
     /// `SERVER.TOOL`.
@@ -88,7 +88,7 @@ impl ToolAgentRunner {
     ) -> Result<Self, RunnerBuildError> {
         let member = used.member.clone().unwrap_or_default();
         Ok(Self {
-            settings: ToolSettings::from_tool(&used.tool, tool),
+            settings: ToolCallSettings::from_tool(&used.tool, tool),
             name: format!("{}.{member}", used.tool),
             member,
             server: options.server,
@@ -101,7 +101,7 @@ impl ToolAgentRunner {
     }
 
     /// Calls the tool, or uses its recorded result, and returns the output. An interrupted call is repeated only if that is safe.
-    async fn produce_output(&self, execution: &ExecutionInput) -> Result<JsonMap, NoOutputReason> {
+    async fn call_or_reuse_output(&self, execution: &ExecutionInput) -> Result<JsonMap, NoOutputReason> {
         let before = execution.records.earlier_exchange();
         let recorded = before.and_then(|before| before.iterations.last()?.tool_calls.last());
         let call = match recorded {
@@ -284,7 +284,7 @@ impl ToolAgentRunner {
         let max_bytes = self.settings.max_result_bytes;
         (bytes > max_bytes.get()).then(|| {
             format!(
-                "{TOO_LARGE}{bytes} bytes; `max_result_bytes` of `{}` is {max_bytes}",
+                "{TOO_LARGE_ERROR_START}{bytes} bytes; `max_result_bytes` of `{}` is {max_bytes}",
                 self.settings.name
             )
         })
@@ -313,7 +313,7 @@ impl ToolAgentRunner {
             }
             _ if is_refused => FailureKind::Refusal,
             text if text == timeout_message(self.settings.timeout) => FailureKind::Timeout,
-            text if text.starts_with(TOO_LARGE) => FailureKind::OutputTooLarge,
+            text if text.starts_with(TOO_LARGE_ERROR_START) => FailureKind::OutputTooLarge,
             _ => FailureKind::Reported,
         };
         Err(ExecutionFailure::new(kind, text))
@@ -332,7 +332,7 @@ impl ToolAgentRunner {
 }
 
 /// The beginning of the error about a result that is too large.
-const TOO_LARGE: &str = "the tool ran, but its result has ";
+const TOO_LARGE_ERROR_START: &str = "the tool ran, but its result has ";
 
 /// Returns a call id that is unique in the run.
 fn unique_call_id(execution: &ExecutionInput) -> String {
@@ -357,7 +357,7 @@ fn unavailable_failure(error: String) -> ExecutionFailure {
 impl Runner for ToolAgentRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
-            let result = match self.produce_output(&execution).await {
+            let result = match self.call_or_reuse_output(&execution).await {
                 Ok(output) => Ok(output),
                 Err(NoOutputReason::Failed(failure)) => Err(failure),
                 Err(NoOutputReason::Waits(request)) => return AttemptEnd::NeedsInput(vec![*request]),

@@ -44,7 +44,7 @@ pub(crate) struct PendingElicitation {
 }
 
 /// Guard of a running call that receives questions of the server. Dropping it removes the call.
-pub(crate) struct CallQuestions<'a> {
+pub(crate) struct CallQuestionGuard<'a> {
     calls: &'a RunningMcpCalls,
     number: u64,
     questions: mpsc::UnboundedReceiver<Box<PendingElicitation>>,
@@ -68,7 +68,7 @@ pub(in crate::agent) struct ElicitationContext<'a> {
 
 impl RunningMcpCalls {
     /// Registers a running call of this tool, and returns the receiver of its questions.
-    pub(crate) fn register_call(&self, tool: &str, stopwatch: Stopwatch) -> CallQuestions<'_> {
+    pub(crate) fn register_call(&self, tool: &str, stopwatch: Stopwatch) -> CallQuestionGuard<'_> {
         let (sender, questions) = mpsc::unbounded_channel();
         let mut open = self.lock();
         let number = open.last().map_or(0, |last| last.number + 1);
@@ -78,7 +78,7 @@ impl RunningMcpCalls {
             questions: sender,
             stopwatch,
         });
-        CallQuestions {
+        CallQuestionGuard {
             calls: self,
             number,
             questions,
@@ -113,13 +113,13 @@ impl RunningMcpCalls {
     }
 }
 
-impl Drop for CallQuestions<'_> {
+impl Drop for CallQuestionGuard<'_> {
     fn drop(&mut self) {
         self.calls.lock().retain(|open| open.number != self.number);
     }
 }
 
-impl CallQuestions<'_> {
+impl CallQuestionGuard<'_> {
     /// Waits for the result of the call, and answers the questions that arrive before.
     pub(crate) async fn answer_questions_during<T>(
         mut self,

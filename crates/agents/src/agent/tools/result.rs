@@ -39,7 +39,7 @@ pub(crate) fn tool_end_from_outcome(observed: AttemptEnd) -> ToolCallEnd {
         AttemptEnd::Finished(AttemptResult { result, .. })
         | AttemptEnd::Recorded(AttemptResult { result, .. })
         | AttemptEnd::Reused(AttemptResult { result, .. }) => match result {
-            Ok(output) => ToolCallEnd::Result(unwrap_response(output)),
+            Ok(output) => ToolCallEnd::Result(unwrap_response_key(output)),
             Err(failure) => ToolCallEnd::Error(failure.error),
         },
         AttemptEnd::NeedsInput(requests) => {
@@ -66,7 +66,7 @@ pub(crate) fn check_result_schema(end: ToolCallEnd, name: &str, schema: Option<&
 }
 
 /// Replaces an output with the single key `response` by the value of the key. Removes a `response` that repeats the other keys as text.
-fn unwrap_response(output: JsonMap) -> Value {
+fn unwrap_response_key(output: JsonMap) -> Value {
     let mut output = output_for_schema(&output).into_owned();
     match output.remove(RESPONSE_KEY) {
         Some(response) if output.is_empty() => response,
@@ -79,7 +79,7 @@ fn unwrap_response(output: JsonMap) -> Value {
 }
 
 /// Removes the middle of a result that is longer than `most` bytes. Converts a value that is too long to JSON text.
-pub(crate) fn limit_result_size(end: ToolCallEnd, most: usize) -> ToolCallEnd {
+pub(crate) fn shorten_large_result(end: ToolCallEnd, most: usize) -> ToolCallEnd {
     match end {
         ToolCallEnd::Error(error) => ToolCallEnd::Error(shorten_middle(&error, most).unwrap_or(error)),
         ToolCallEnd::Result(Value::String(text)) => {
@@ -185,19 +185,19 @@ mod tests {
         for (given, most, expected) in table {
             let expected = ToolCallEnd::Result(expected);
             assert_eq!(
-                limit_result_size(ToolCallEnd::Result(given.clone()), most),
+                shorten_large_result(ToolCallEnd::Result(given.clone()), most),
                 expected,
                 "{given} {most}"
             );
         }
-        let error = limit_result_size(ToolCallEnd::Error("xyz".into()), 2);
+        let error = shorten_large_result(ToolCallEnd::Error("xyz".into()), 2);
         assert_eq!(error, ToolCallEnd::Error(format!("x{}z", left_out(1, 3))));
     }
 
     proptest! {
         #[test]
         fn what_is_shown_is_the_beginning_and_the_end(text in ".{0,40}", most in 1_usize..50) {
-            let ToolCallEnd::Result(Value::String(shown)) = limit_result_size(ToolCallEnd::Result(json!(text)), most) else {
+            let ToolCallEnd::Result(Value::String(shown)) = shorten_large_result(ToolCallEnd::Result(json!(text)), most) else {
                 panic!("a text stays a text");
             };
             if text.len() <= most {

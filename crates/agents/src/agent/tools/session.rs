@@ -12,9 +12,11 @@ use super::ensemble;
 use super::gate::CallGate;
 use super::names::UsedToolNames;
 use super::permission::{PermissionResult, call_origin};
-use super::result::{ToolCallResult, check_result_schema, limit_result_size, timeout_message, tool_end_from_outcome};
+use super::result::{
+    ToolCallResult, check_result_schema, shorten_large_result, timeout_message, tool_end_from_outcome,
+};
 use super::summarizer::{ResultSummarizer, ResultSummaryRequest, ResultToSummarize, shown_result_text};
-use super::{AgentToolset, DeclaredToolRunner, ToolEntry, ToolSettings, script};
+use super::{AgentToolset, DeclaredToolRunner, ToolCallSettings, ToolEntry, script};
 use crate::agent::chat::{CallAdmission, ModelTools};
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::output::schema::OutputSchema;
@@ -49,13 +51,13 @@ struct ToolSessionState<'a> {
 /// Tool that a name refers to.
 #[derive(Clone)]
 enum ToolTarget<'a> {
-    Declared(&'a ToolSettings, &'a DeclaredToolRunner, Option<&'a Value>),
-    Member(&'a ToolSettings, &'a Arc<McpServerHandle>, Arc<ServerTool>),
+    Declared(&'a ToolCallSettings, &'a DeclaredToolRunner, Option<&'a Value>),
+    Member(&'a ToolCallSettings, &'a Arc<McpServerHandle>, Arc<ServerTool>),
 }
 
 impl<'a> ToolTarget<'a> {
     /// Returns the settings of the tool.
-    fn tool_settings(&self) -> &'a ToolSettings {
+    fn tool_settings(&self) -> &'a ToolCallSettings {
         match self {
             Self::Declared(settings, ..) | Self::Member(settings, ..) => settings,
         }
@@ -102,7 +104,7 @@ impl<'a> ExecutionTools<'a> {
                     member,
                     server,
                 } => {
-                    let offered = self.list_server_tools(at, settings, server).await?;
+                    let offered = self.list_current_or_known_tools(at, settings, server).await?;
                     let mut matching_tools = offered
                         .iter()
                         .filter(|tool| member.as_ref().is_none_or(|one| tool.name == *one));
@@ -132,10 +134,10 @@ impl<'a> ExecutionTools<'a> {
     }
 
     /// Lists the current tools of the server. If the connection is lost, returns the last known list.
-    async fn list_server_tools(
+    async fn list_current_or_known_tools(
         &self,
         at: usize,
-        settings: &ToolSettings,
+        settings: &ToolCallSettings,
         server: &McpServerHandle,
     ) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let offered = server.list_tools(settings.timeout, self.execution).await;
@@ -210,7 +212,7 @@ impl<'a> ExecutionTools<'a> {
             }
         };
         let result_bytes = shown_result_text(&result.end).map_or(0, |text| text.len());
-        let end = limit_result_size(result.end, settings.max_result_bytes.get());
+        let end = shorten_large_result(result.end, settings.max_result_bytes.get());
         let summary = match (&settings.summarizer, shown_result_text(&end)) {
             (Some(summarizer), Some(text)) if result_bytes > summarizer.max_unsummarized_bytes() => {
                 let result = ResultToSummarize {
@@ -360,7 +362,7 @@ impl ModelTools for ExecutionTools<'_> {
         })
     }
 
-    fn may_repeat(&self, call: &ToolCall) -> bool {
+    fn may_repeat_interrupted_call(&self, call: &ToolCall) -> bool {
         let state = self.lock_state();
         match state.targets.get(&call.name) {
             Some(ToolTarget::Declared(settings, tool_runner, _)) => {

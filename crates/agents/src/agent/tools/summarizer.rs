@@ -28,7 +28,7 @@ const MAX_ARGUMENT_BYTES: usize = 2000;
 const SUMMARY_WORD_RANGE: std::ops::RangeInclusive<usize> = 20..=500;
 const WORD_BYTES: usize = 8;
 /// The tokens of a request that are not the result.
-const OTHER_TOKENS: u64 = 800;
+const REQUEST_OVERHEAD_TOKENS: u64 = 800;
 /// The bytes of a token of a text whose tokens are estimated.
 const TOKEN_BYTES: u64 = 4;
 
@@ -125,7 +125,7 @@ impl ResultSummarizer {
         );
         request.ledger.add_usage(usage);
         let text = match (reply.stop_reason, reply.text.trim()) {
-            (StopReason::Refusal, _) => return Err(format!("the model refused: {}", reply.refusal_text())),
+            (StopReason::Refusal, _) => return Err(format!("the model refused: {}", reply.refusal_reason_and_text())),
             (_, "") => return Err("the model's reply is empty".to_owned()),
             (StopReason::MaxTokens, text) => format!("{text}…"),
             (_, text) => text.to_owned(),
@@ -180,7 +180,10 @@ impl ResultSummarizer {
             .next()
             .and_then(|link| input_token_limit(&link.profile));
         let tokens = declared.into_iter().chain(self.model.learned_token_limit()).min()?;
-        let bytes = tokens.saturating_sub(OTHER_TOKENS).max(1).saturating_mul(TOKEN_BYTES);
+        let bytes = tokens
+            .saturating_sub(REQUEST_OVERHEAD_TOKENS)
+            .max(1)
+            .saturating_mul(TOKEN_BYTES);
         shorten_middle(result, usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{AgentWindow, MeasuredInput, WindowOutput, describe_script_failure, format_limits, format_size};
+use super::{AgentWindow, MeasuredInput, WindowOutput, describe_script_failure, format_limits, format_thread_size};
 use ensemble_core::thread::window::{ScriptMessageEntry, ThreadSize, apply_script_selection, list_script_entries};
 use ensemble_core::thread::{Attachment, Message, ToolCall};
 use ensemble_models::estimate_result_file_tokens;
@@ -32,7 +32,7 @@ impl AgentWindow {
             .collect();
         let tokens: Vec<u64> = entries
             .iter()
-            .map(|entry| self.entry_tokens(*entry, messages))
+            .map(|entry| self.count_entry_tokens(*entry, messages))
             .collect();
         let json = |value: Value| ScriptVariable::Json(Arc::new(value));
         let variables = vec![
@@ -63,7 +63,7 @@ impl AgentWindow {
         };
         let too_much = format!(
             "the script of the context window keeps {}, but only {} are allowed",
-            format_size(sent_size),
+            format_thread_size(sent_size),
             format_limits(limits)
         );
         Ok(WindowOutput {
@@ -78,7 +78,7 @@ impl AgentWindow {
     }
 
     /// Counts the tokens of a message without results, or of one tool result.
-    fn entry_tokens(&self, entry: ScriptMessageEntry, messages: &[Message]) -> u64 {
+    fn count_entry_tokens(&self, entry: ScriptMessageEntry, messages: &[Message]) -> u64 {
         match entry {
             ScriptMessageEntry::Message(at) => self.counter.count_without_results(&messages[at]),
             ScriptMessageEntry::Result(at, call) => {

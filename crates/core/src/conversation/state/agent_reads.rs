@@ -94,7 +94,7 @@ impl ConversationState {
 
     /// Returns the latest execution of each agent that occurs in the part of the history that the agent reads.
     fn list_history_read_executions(&self, id: AgentId) -> Vec<(Arc<str>, u32)> {
-        match self.plan.execution_reads(id).history {
+        match self.plan.reads_beyond_dependencies(id).history {
             HistoryRead::Nothing => Vec::new(),
             HistoryRead::All => {
                 let executions = self.plan.agent_ids().map(|other| (other, self.counts.count_for(other)));
@@ -116,7 +116,7 @@ impl ConversationState {
         let read = match &self.plan.agent(id).kind {
             AgentKind::Llm(_) | AgentKind::Input(_) => HistoryRead::All,
             AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {
-                self.plan.execution_reads(id).history
+                self.plan.reads_beyond_dependencies(id).history
             }
         };
         match read {
@@ -146,7 +146,7 @@ impl ConversationState {
     /// output if
     /// its memory omits the output. Returns an empty list for an agent whose kind reads no such outputs.
     pub fn list_unconnected_outputs(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
-        let reading = self.plan.execution_reads(id);
+        let reading = self.plan.reads_beyond_dependencies(id);
         if !reading.all_outputs {
             return Vec::new();
         }

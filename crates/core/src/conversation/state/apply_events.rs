@@ -501,7 +501,7 @@ impl ConversationState {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();
         for (key, value) in output.as_object().into_iter().flatten().filter(|_| !is_list) {
-            if key != AGENT_REQUESTS_KEY && !plan.is_reserved_key(key) {
+            if key != AGENT_REQUESTS_KEY && !plan.is_agent_or_state_key(key) {
                 context.insert(key.as_str().into(), Arc::new(value.clone()));
             }
         }
@@ -515,7 +515,7 @@ impl ConversationState {
         let beside = output.as_object().into_iter().flatten().filter(|_| !is_list);
         let keys = beside.map(|(key, _)| key.as_str());
         for key in keys.chain([&**plan.agent(id).state_key()]) {
-            if key != AGENT_REQUESTS_KEY && !plan.is_reserved_key(key) && context.get(key).is_some() {
+            if key != AGENT_REQUESTS_KEY && !plan.is_agent_or_state_key(key) && context.get(key).is_some() {
                 context.insert(key.into(), Arc::default());
             }
         }

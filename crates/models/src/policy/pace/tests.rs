@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::{LimitUnit, ModelErrorKind};
+use crate::{ModelErrorKind, ReportedLimitUnit};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,7 +28,7 @@ fn refusal(seconds: Option<u64>) -> ModelError {
 fn used_up(remaining: u64, seconds: u64) -> ReportedLimit {
     ReportedLimit {
         name: "x-ratelimit-remaining-requests",
-        unit: LimitUnit::Requests,
+        unit: ReportedLimitUnit::Requests,
         limit: None,
         remaining,
         resets_in: Duration::from_secs(seconds),
@@ -134,7 +134,7 @@ async fn the_limits_that_a_provider_states_are_kept() {
     let pace = ProviderPace::new(RateLimit::default());
     admit(&pace).await.record_success(None, &[used_up(0, 20)]);
     assert_eq!(
-        (pace.remaining_pause(), pace.account_pause()),
+        (pace.remaining_pause(), pace.remaining_account_pause()),
         (20 * SECOND, Duration::ZERO)
     );
     let pace = ProviderPace::new(RateLimit::default());
@@ -197,5 +197,5 @@ async fn a_server_that_accepts_nothing_is_given_up() {
     assert_eq!(served, 0);
     let seconds = begun.elapsed().as_secs();
     assert!((60..130).contains(&seconds), "{seconds} s");
-    assert!(!pace.is_accepting_requests(0));
+    assert!(!pace.may_accept_since_success(0));
 }

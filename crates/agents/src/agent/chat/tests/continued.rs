@@ -229,7 +229,7 @@ fn what_is_said_can_be_sent_to_another_thread_of_the_program() {
 }
 
 /// Reads all items, and returns the last one with the thread.
-async fn read_to_end(mut stream: DialogueStream<'_>) -> (Vec<StreamItem>, Result<RoundResult, DialogueError>) {
+async fn read_to_end(mut stream: DialogueStream<'_>) -> (Vec<StreamItem>, Result<FinishedRound, DialogueError>) {
     let mut items = Vec::new();
     while let Some(item) = stream.next().await {
         items.push(item);

@@ -178,7 +178,7 @@ async fn a_window_sums_up_with_the_dialogues_own_model_or_another() {
         WindowStrategy::Summarize(Some("simulated".into())),
     ] {
         let is_own = strategy == WindowStrategy::Summarize(None);
-        let replies = ["one", "two"].map(str::to_owned).map(PreparedReply::from);
+        let replies = ["one", "two"].map(str::to_owned).map(SimulatedReply::from);
         let dialogue = Dialogue::with_simulated_replies(replies).with_context_window(window(strategy));
         let dialogue = dialogue.expect("a window");
         let all = dialogue

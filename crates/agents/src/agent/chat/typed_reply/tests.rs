@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::agent::chat::tests::list_texts;
-use crate::agent::chat::{MessageRole, PreparedReply, ToolCall};
+use crate::agent::chat::{MessageRole, SimulatedReply, ToolCall};
 
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
 struct Forecast {
@@ -118,9 +118,9 @@ async fn what_the_type_itself_refuses_is_sent_back_too() {
 async fn calls_stay_in_the_thread_when_the_reply_after_them_is_sent_back() {
     let replies = || {
         [
-            PreparedReply::with_tool_calls([("weather", json!({"name": "Paris"}))]),
+            SimulatedReply::with_tool_calls([("weather", json!({"name": "Paris"}))]),
             "Warm.".into(),
-            PreparedReply::with_tool_calls([("weather", json!({"name": "Lyon"}))]),
+            SimulatedReply::with_tool_calls([("weather", json!({"name": "Lyon"}))]),
             PARIS.into(),
         ]
     };
@@ -147,7 +147,7 @@ async fn calls_stay_in_the_thread_when_the_reply_after_them_is_sent_back() {
 
 #[tokio::test]
 async fn a_failure_between_corrections_keeps_what_was_said() {
-    let dialogue = Dialogue::with_simulated_replies(["Warm.".into(), PreparedReply::with_error("down")]);
+    let dialogue = Dialogue::with_simulated_replies(["Warm.".into(), SimulatedReply::with_error("down")]);
     let error = dialogue
         .say_as::<Forecast>(Thread::default(), "x")
         .await
@@ -170,7 +170,7 @@ struct City {
 #[tokio::test]
 async fn arguments_of_a_function_are_a_type() {
     let replies = [
-        PreparedReply::with_tool_calls([("weather", json!({"name": 3})), ("weather", json!({"name": "Paris"}))]),
+        SimulatedReply::with_tool_calls([("weather", json!({"name": 3})), ("weather", json!({"name": "Paris"}))]),
         "Sunny.".into(),
     ];
     let dialogue =

@@ -52,7 +52,7 @@ struct AnswerQueueState {
 
 /// Result of the search for a prepared answer: an answer, a used-up list, or no answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum PreparedAnswer {
+pub(crate) enum PreparedAnswerLookup {
     /// An answer, with its source.
     Answer(Value, AnswerAuthor),
     /// The list of the agent has no more answers. The operator is not asked, because the run was meant to need none.
@@ -309,14 +309,14 @@ impl AnswerQueue {
     /// Takes the prepared answer to a question of an execution (from 1), with its author. Returns `None` if there is none.
     pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<(Value, AnswerAuthor)> {
         match self.take_prepared_answer(address, execution) {
-            PreparedAnswer::Answer(answer, by) => Some((answer, by)),
-            PreparedAnswer::Exhausted | PreparedAnswer::NotGiven => None,
+            PreparedAnswerLookup::Answer(answer, by) => Some((answer, by)),
+            PreparedAnswerLookup::Exhausted | PreparedAnswerLookup::NotGiven => None,
         }
     }
 
     /// Marks the part at this position as running, until the guard is dropped. Parts are opened in the order of their list.
-    pub(crate) fn open_part(&self, position: Vec<u32>) -> OpenPartGuard {
-        self.open_parts.open_part(position)
+    pub(crate) fn guard_open_part(&self, position: Vec<u32>) -> OpenPartGuard {
+        self.open_parts.guard_open_part(position)
     }
 
     /// Waits until the question may take the answer to the next question of its address. An answer for several parts
@@ -330,36 +330,36 @@ impl AnswerQueue {
             .any(|segment| !segment.calls.is_empty());
         let waits = !is_in_call && self.lock().answers.is_next_for_parts(&request.address);
         if waits {
-            self.open_parts.wait_for_earlier_parts(&request.position).await;
+            self.open_parts.wait_until_earlier_parts_pass(&request.position).await;
         }
     }
 
     /// Takes the prepared answer to a question of an execution (from 1), and marks it as used.
-    pub(crate) fn take_prepared_answer(&self, address: &RequestAddress, execution: u32) -> PreparedAnswer {
+    pub(crate) fn take_prepared_answer(&self, address: &RequestAddress, execution: u32) -> PreparedAnswerLookup {
         let AnswerQueueState {
             answers,
             used_always,
             used_file,
         } = &mut *self.lock();
         if let Some(text) = answers.take_next_answer(address) {
-            return PreparedAnswer::Answer(Value::String(text), answers.author_for_source(AnswerSource::Option));
+            return PreparedAnswerLookup::Answer(Value::String(text), answers.author_for_source(AnswerSource::Option));
         }
         let always = answers.always.iter();
         let always = always.map(|(given, text)| (given.as_str(), (given, text)));
         if let Some((given, text)) = find_most_precise_match(always, address) {
             used_always.insert(given.clone());
-            return PreparedAnswer::Answer(
+            return PreparedAnswerLookup::Answer(
                 Value::String(text.clone()),
                 answers.author_for_source(AnswerSource::Option),
             );
         }
         match answers.find_file_value(address, execution) {
-            None => PreparedAnswer::NotGiven,
+            None => PreparedAnswerLookup::NotGiven,
             Some(Some(answer)) => {
                 used_file.extend(answers.find_file_position(address, execution));
-                PreparedAnswer::Answer(answer.clone(), answers.file_answer_author(address))
+                PreparedAnswerLookup::Answer(answer.clone(), answers.file_answer_author(address))
             }
-            Some(None) => PreparedAnswer::Exhausted,
+            Some(None) => PreparedAnswerLookup::Exhausted,
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct OpenPartGuard {
 
 impl OpenParts {
     /// Marks the part at this position as running, until the guard is dropped. Parts are opened in the order of their list.
-    pub(super) fn open_part(&self, position: Vec<u32>) -> OpenPartGuard {
+    pub(super) fn guard_open_part(&self, position: Vec<u32>) -> OpenPartGuard {
         self.0.send_modify(|open| {
             open.insert(position.clone());
         });
@@ -31,7 +31,7 @@ impl OpenParts {
     }
 
     /// Waits until the earlier parts of each list that leads to this position have ended, or wait for answers.
-    pub(super) async fn wait_for_earlier_parts(&self, position: &[u32]) {
+    pub(super) async fn wait_until_earlier_parts_pass(&self, position: &[u32]) {
         let is_earlier = |part: &Vec<u32>| {
             let Some((index, list)) = part.split_last() else {
                 return false;

@@ -15,7 +15,7 @@ use crate::agent::chat::{Dialogue, NoTools, RoundParameters};
 use crate::agent::kinds::generator::{
     AgentGenerator, ResponseGenerator, count_executions_by_agent, history_entry_json,
 };
-use crate::agent::kinds::question_cache::{find_remembered_answer, render_unkeyed_lines};
+use crate::agent::kinds::question_cache::{find_reply_to_same_question, render_unkeyed_lines};
 use crate::agent::kinds::scope::rhai_variables;
 use ensemble_core::reply::{describe_missing_object, output_for_schema, parse_reply_with_schema};
 use ensemble_core::request::AnswerSource;
@@ -66,7 +66,7 @@ impl QuestionResponder {
             PreparedResponses::List(answers) => Self::List(answers.clone()),
             PreparedResponses::Script(path) => Self::Script {
                 path: path.as_str().into(),
-                script: load_script(path, options)?,
+                script: load_responder_script(path, options)?,
                 agent_names: options.agent_names.clone(),
             },
             PreparedResponses::Profile(name) => {
@@ -131,11 +131,11 @@ impl QuestionResponder {
                 description,
             } => {
                 let question_text = render_model_question(question, description.as_deref(), execution);
-                if let Some(remembered_answer) = find_remembered_answer(&execution.thread, &question_text) {
+                if let Some(remembered_answer) = find_reply_to_same_question(&execution.thread, &question_text) {
                     return Ok(Some(reply_to_answer(remembered_answer, question)));
                 }
                 let systems = render_system_prompts(profile_prompts, scope).await?;
-                let reply = request_answer(dialogue, systems, question_text, execution, exchange).await?;
+                let reply = request_model_answer(dialogue, systems, question_text, execution, exchange).await?;
                 Ok(Some(reply_to_answer(reply.trim(), question)))
             }
         }
@@ -143,7 +143,7 @@ impl QuestionResponder {
 }
 
 /// Loads and compiles the script at the path.
-fn load_script(path: &str, options: &InputRunnerOptions<'_>) -> Result<Arc<Script>, RunnerBuildError> {
+fn load_responder_script(path: &str, options: &InputRunnerOptions<'_>) -> Result<Arc<Script>, RunnerBuildError> {
     let failed = |message: String| RunnerBuildError::Script {
         path: path.to_owned(),
         message,
@@ -220,7 +220,7 @@ fn conversation_variables(
 }
 
 /// Sends one request to the model and returns the text of its reply. Puts the messages into `exchange`.
-async fn request_answer(
+async fn request_model_answer(
     dialogue: &Dialogue,
     systems: Vec<Option<String>>,
     asked: String,
@@ -298,7 +298,7 @@ fn render_model_question(question: &OperatorQuestion, description: Option<&str>,
     let summary = json!({
         "input": shorten_text(&execution.input),
         "recent_outputs": outputs,
-        "key_context": summarize_context(&execution.context),
+        "key_context": shorten_context_values(&execution.context),
     });
     let mut text = render_unkeyed_lines(execution, false);
     text.push_str(&format!(
@@ -328,7 +328,7 @@ fn render_model_question(question: &OperatorQuestion, description: Option<&str>,
 }
 
 /// Returns the texts, numbers and booleans of the context, shortened, up to a maximum number of keys.
-pub(crate) fn summarize_context(context: &RunContext) -> Map<String, Value> {
+pub(crate) fn shorten_context_values(context: &RunContext) -> Map<String, Value> {
     let plain = context.iter().filter_map(|(key, value)| match &**value {
         Value::String(text) => Some((key.to_string(), shorten_text(text))),
         Value::Number(_) | Value::Bool(_) => Some((key.to_string(), Value::clone(value))),

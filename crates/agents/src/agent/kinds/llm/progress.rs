@@ -1,13 +1,13 @@
 //! Progress of the exchange between an agent and its model in one execution: the next step, and the unrecorded iterations.
 
-use crate::agent::chat::SESSION;
+use crate::agent::chat::SESSION_KEY;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{ExecutionInput, ExecutionRecorder};
 use ensemble_core::thread::{MessageRole, REJECTED_KEY, StopReason, ThreadIteration};
 
 /// Iterations of one execution, including those that an interrupted attempt recorded.
 #[derive(Debug, Default)]
-pub(crate) struct ExecutionExchange {
+pub(crate) struct LlmExecutionProgress {
     pub(crate) iterations: Vec<ThreadIteration>,
     /// Number of iterations that the records contain.
     recorded: usize,
@@ -33,7 +33,7 @@ fn stop_reason_or_end_turn(iteration: &ThreadIteration) -> StopReason {
     iteration.stop_reason().unwrap_or(StopReason::EndTurn)
 }
 
-impl ExecutionExchange {
+impl LlmExecutionProgress {
     /// Restores the recorded iterations of the execution.
     pub(crate) fn from_records(records: &ExecutionRecorder) -> Self {
         let iterations = records
@@ -49,7 +49,7 @@ impl ExecutionExchange {
     /// Returns the id of the latest session of an external program in the iterations.
     pub(crate) fn latest_session_id(&self) -> Option<&str> {
         let mut iterations = self.iterations.iter().rev();
-        iterations.find_map(|iteration| iteration.metadata.get(SESSION)?.as_str())
+        iterations.find_map(|iteration| iteration.metadata.get(SESSION_KEY)?.as_str())
     }
 
     /// Decides the next step from the last iteration.

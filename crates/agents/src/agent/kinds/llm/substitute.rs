@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::agent::ExecutionInput;
-use crate::agent::kinds::input::summarize_context;
-use crate::agent::kinds::question_cache::{find_remembered_answer, render_unkeyed_lines};
+use crate::agent::kinds::input::shorten_context_values;
+use crate::agent::kinds::question_cache::{find_reply_to_same_question, render_unkeyed_lines};
 use ensemble_core::reply::output_for_schema;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::Agent;
@@ -34,7 +34,7 @@ impl ReplacedScriptAgent {
     /// Renders the question that asks the model for the output of the script.
     pub(crate) fn render_question(&self, execution: &ExecutionInput) -> String {
         let name = &execution.agent_name;
-        let summary = json!({"key_context": summarize_context(&execution.context)});
+        let summary = json!({"key_context": shorten_context_values(&execution.context)});
         let mut text = render_unkeyed_lines(execution, true);
         text.push_str(&format!(
             "You take the place of the agent `{name}` in a conversation between agents.\n"
@@ -42,7 +42,7 @@ impl ReplacedScriptAgent {
         if let Some(description) = &self.description {
             text.push_str(&format!("Description of the agent: {description}\n"));
         }
-        let mut reads = script_data(execution);
+        let mut reads = script_input_json(execution);
         // The line before contains the history.
         reads.remove(HISTORY);
         let reads = Value::Object(reads);
@@ -61,7 +61,7 @@ impl ReplacedScriptAgent {
     /// Finds an earlier reply of the model to the same question. Returns `None` after a failed attempt, so that the model is asked again.
     pub(crate) fn find_remembered_reply<'a>(execution: &'a ExecutionInput, question: &str) -> Option<&'a str> {
         let is_repeated = execution.last_failure.is_some();
-        find_remembered_answer(&execution.thread, question).filter(|_| !is_repeated)
+        find_reply_to_same_question(&execution.thread, question).filter(|_| !is_repeated)
     }
 
     /// Removes the full reply text from the output, because a script would not produce it.
@@ -71,7 +71,7 @@ impl ReplacedScriptAgent {
 }
 
 /// Returns the data that the script would read, as a map.
-pub(crate) fn script_data(execution: &ExecutionInput) -> Map<String, Value> {
+pub(crate) fn script_input_json(execution: &ExecutionInput) -> Map<String, Value> {
     let mut reads = Map::new();
     reads.insert("input".to_owned(), json!(execution.input));
     if !execution.inputs.is_empty() {

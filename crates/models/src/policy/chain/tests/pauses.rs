@@ -3,7 +3,7 @@
 use futures_util::FutureExt;
 
 use super::*;
-use crate::policy::reply_forwarder::ReplyForwarder;
+use crate::policy::reply_forwarder::LiveReplyForwarder;
 use ensemble_core::thread::{LiveOutputReceiver, LiveUpdate};
 use ensemble_language::ensemble::TokenPrice;
 
@@ -35,7 +35,7 @@ fn query<'a>(ask: &'a ModelQuery, network: &'a ModelNetwork) -> ChainQuery<'a> {
     ChainQuery {
         ask,
         network,
-        replies: ReplyForwarder::new(&ask.source, &IgnoredLiveOutput),
+        replies: LiveReplyForwarder::new(&ask.source, &IgnoredLiveOutput),
         warnings: Vec::new(),
     }
 }

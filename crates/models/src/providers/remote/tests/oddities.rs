@@ -3,7 +3,7 @@
 use super::*;
 
 fn of(provider: &str) -> &'static dyn ProviderDialect {
-    find_dialect(
+    dialect_for_api(
         ensemble::HttpProvider::find_by_name(provider)
             .expect("is known")
             .dialect,
@@ -217,7 +217,7 @@ fn neither_text_nor_arguments_are_held_without_bound() {
     ];
     for (provider, event) in rows {
         let mut assembly = ReplyAssembly::new(&|_| {});
-        let taken = (0..11).try_for_each(|_| of(provider).apply_event(&event, &mut assembly));
+        let taken = (0..11).try_for_each(|_| of(provider).add_event_to_reply(&event, &mut assembly));
         assert_eq!(taken, Err(ReplyError::TooLarge), "{provider}");
     }
 }
