@@ -33,7 +33,7 @@ result: {label: outputs.sorter.label}
 
 fn runs(folder: &std::path::Path) -> Runs {
     let project = Project::from_folder(folder).with_trust(Trust::trust_everything());
-    Runs::open(
+    Runs::for_project(
         project,
         RunHost::from_system().without_operator().with_shared_model_network(),
     )
@@ -64,7 +64,7 @@ fn batch(count: usize, folder: &Path) -> f64 {
     busy_time(|| {
         let runs = runs(folder);
         let prepared = Arc::new(
-            runs.prepare_ensemble(&EnsembleRef::from_text(ENSEMBLE))
+            runs.load_prepared_ensemble(&EnsembleRef::from_text(ENSEMBLE))
                 .expect("a sound ensemble"),
         );
         let cells = parse_json_lines("t.jsonl", &text);
@@ -97,13 +97,16 @@ fn alone(count: usize, folder: &Path) -> f64 {
     busy_time(|| {
         let runs = runs(folder);
         let prepared = Arc::new(
-            runs.prepare_ensemble(&EnsembleRef::from_text(ENSEMBLE))
+            runs.load_prepared_ensemble(&EnsembleRef::from_text(ENSEMBLE))
                 .expect("a sound ensemble"),
         );
         for row in 0..count {
             let options = options().with_input_value("ticket", format!("ticket {row}"));
-            let ready = runs.prepare_run_with(Arc::clone(&prepared), options).expect("ready");
-            let finished = runtime.block_on(async { ready.start().await.expect("begun").wait_and_close().await });
+            let ready = runs
+                .prepare_run_from_prepared(Arc::clone(&prepared), options)
+                .expect("ready");
+            let finished =
+                runtime.block_on(async { ready.start_and_spawn().await.expect("begun").wait_and_close().await });
             assert!(finished.expect("ended").state.run_end().is_some());
         }
     })

@@ -69,7 +69,7 @@ impl RunLog for Counting {
 /// How long a run takes, and how often its executor asked for a sync.
 fn run(folder: &Path, plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>, how: Durability) -> (Duration, u32) {
     let folder = tempfile::TempDir::new_in(folder).expect("a folder");
-    let writer = JournalWriter::create(&folder.path().join("journal.jsonl"), how).expect("a journal");
+    let writer = JournalWriter::create_at_path(&folder.path().join("journal.jsonl"), how).expect("a journal");
     let mut log = Counting { writer, asked: 0 };
     let mut state = ConversationState::new(plan.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

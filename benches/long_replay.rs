@@ -17,8 +17,8 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
     CompletionReason, ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record, RunStarted,
 };
-use ensemble_core::log::FORMAT;
-use ensemble_core::records::encode_record;
+use ensemble_core::log::JOURNAL_FORMAT;
+use ensemble_core::records::append_record_line;
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_language::data::RunContext;
 use ensemble_runs::store::files::open_journal;
@@ -52,7 +52,7 @@ fn record(project: &Path, executions: u32) -> u64 {
     let text = text(executions);
     std::fs::write(folder.join("ensemble.yaml"), &text).expect("a copy");
     let plan = plan(&text);
-    let mut state = ConversationState::new(plan.clone()).without_history();
+    let mut state = ConversationState::new(plan.clone()).without_history_and_warnings();
     let mut file = BufWriter::new(File::create(folder.join("journal.jsonl")).expect("a journal"));
     let mut line = Vec::new();
     let mut commit = |state: &mut ConversationState, event: Event| {
@@ -62,7 +62,7 @@ fn record(project: &Path, executions: u32) -> u64 {
             event,
         };
         line.clear();
-        encode_record(&record, &mut line);
+        append_record_line(&record, &mut line);
         file.write_all(&line).expect("written");
         state.apply_record(&record).expect("a legal record");
     };
@@ -118,7 +118,7 @@ fn perform(state: &mut ConversationState, commit: &mut impl FnMut(&mut Conversat
 
 fn started() -> RunStarted {
     RunStarted {
-        format: FORMAT,
+        format: JOURNAL_FORMAT,
         run_id: RUN.into(),
         ensemble: "long".into(),
         ensemble_file: "long.yaml".to_owned(),
@@ -174,7 +174,7 @@ fn folded(project: &Path, executions: u32) -> (f64, f64) {
             + 1
     });
     let (both, state) = time(|| {
-        let mut state = ConversationState::new(plan).without_history();
+        let mut state = ConversationState::new(plan).without_history_and_warnings();
         for record in open_journal(&journal).expect("a journal") {
             state.apply_record(&record.expect("a record")).expect("a legal record");
         }

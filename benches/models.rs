@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use ensemble_agents::agent::kinds::llm::{LlmOptions, LlmRunner};
+use ensemble_agents::agent::kinds::llm::{LlmAgentRunner, LlmRunnerOptions};
 use ensemble_core::runner::Runner;
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
+use ensemble_core::thread::{ExecutionAttemptRef, LiveOutputReceiver, LiveUpdate, Message, MessageRole};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_models::{
     Model, ModelNetwork, ModelProvider, ModelRequest, RemoteProvider, ReplyPiece, ReplyPieceCallback,
@@ -110,7 +110,7 @@ fn request(server: SocketAddr) -> ModelRequest {
         ..Default::default()
     };
     ModelRequest {
-        messages: vec![Message::new(Role::User, "Say something.")],
+        messages: vec![Message::new(MessageRole::User, "Say something.")],
         agent_name: "a".into(),
         purpose: ensemble_models::RequestPurpose::Reply,
         request_number: 1,
@@ -186,11 +186,11 @@ fn many(agents: usize) {
         let AgentKind::Llm(llm) = &agent.kind else {
             panic!("an LLM")
         };
-        let options = LlmOptions {
+        let options = LlmRunnerOptions {
             live_output: heard.clone(),
-            ..LlmOptions::for_model(Model::from_profile_with_network(profile.clone(), &network).expect("a model"))
+            ..LlmRunnerOptions::for_model(Model::from_profile_with_network(profile.clone(), &network).expect("a model"))
         };
-        Arc::new(LlmRunner::new(agent, llm, options).expect("a runner"))
+        Arc::new(LlmAgentRunner::new(agent, llm, options).expect("a runner"))
     };
     let runners = plan.ensemble().agents.iter().map(runner).collect();
     let ran = run(&plan, runners);
@@ -211,8 +211,8 @@ fn many(agents: usize) {
 #[derive(Default)]
 struct Counts(AtomicU64);
 
-impl LiveOutput for Counts {
-    fn receive_update(&self, _: &ExecutionRef, _: LiveUpdate<'_>) {
+impl LiveOutputReceiver for Counts {
+    fn receive_update(&self, _: &ExecutionAttemptRef, _: LiveUpdate<'_>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

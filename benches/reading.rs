@@ -95,7 +95,7 @@ fn conditions() {
     let ran = run(&plan, all(&plan, Says(move |_: &_| output.clone())));
     let to: AgentId = plan.find_agent_id("pong").expect("an agent");
     let (_, edge) = plan.incoming_edges(to).next().expect("an edge");
-    let facts = ran.state.edge_facts(edge);
+    let facts = ran.state.edge_condition_values(edge);
     say(&format!("conditions, after {TURNS} turns"));
     for text in CONDITIONS {
         let mut compile = Figures::default();

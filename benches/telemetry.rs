@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use ensemble_core::conversation::{ConversationState, Record};
-use ensemble_core::records::{decode_record, encode_record};
+use ensemble_core::records::{append_record_line, parse_record_line};
 use ensemble_core::store::MemoryStore;
 use ensemble_core::store::{Durability, RunId, RunStore};
 use ensemble_core::trace::TraceParent;
@@ -58,7 +58,7 @@ impl RunTracer for Folding {
     fn observe_record(&self, _run: &RunId, record: &Record, state: &ConversationState) {
         let mut spans = Vec::new();
         let mut fold = self.0.lock().expect("nobody panics");
-        fold.0.apply_run_record(record, state.run_start(), &mut spans);
+        fold.0.apply_record_to_spans(record, state.run_start(), &mut spans);
         fold.1 += spans.len();
     }
 }
@@ -69,7 +69,7 @@ fn run(tracer: Option<Arc<dyn RunTracer>>) -> (Vec<Record>, f64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let project = Project::from_folder(folder.path()).with_trust(Trust::trust_everything());
     let store = Arc::new(MemoryStore::new());
-    let runs = Runs::open(project, RunHost::from_system().without_operator()).with_store(store.clone());
+    let runs = Runs::for_project(project, RunHost::from_system().without_operator()).with_store(store.clone());
     let options = RunOptions {
         tracer,
         ..RunOptions::default().with_durability(Durability::None)
@@ -82,7 +82,7 @@ fn run(tracer: Option<Arc<dyn RunTracer>>) -> (Vec<Record>, f64) {
             .expect("it begins");
         run.wait_and_close().await.expect("it ends");
         let took = (processor_time() - before).as_secs_f64();
-        let latest = store.find_latest().await.expect("a run");
+        let latest = store.find_latest_run().await.expect("a run");
         (latest.read_journal().await.expect("memory").records, took)
     })
 }
@@ -201,10 +201,12 @@ fn median(mut all: Vec<f64>) -> f64 {
 fn main() {
     let (records, _) = run(None);
     let mut journal = Vec::new();
-    records.iter().for_each(|record| encode_record(record, &mut journal));
+    records
+        .iter()
+        .for_each(|record| append_record_line(record, &mut journal));
     let read = || -> usize {
         let lines = journal.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines.filter(|line| decode_record(line).is_ok()).count()
+        lines.filter(|line| parse_record_line(line).is_ok()).count()
     };
     let recorded = RecordedRunTree {
         records: records.clone(),

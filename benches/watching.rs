@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{Event, Record};
-use ensemble_core::records::decode_record;
+use ensemble_core::records::parse_record_line;
 use serde_json::{Value, json};
 use support::{Figures, say, show};
 use tempfile::TempDir;
@@ -137,7 +137,7 @@ fn journal(folder: &Path, id: &str) -> PathBuf {
 fn records(folder: &Path, id: &str) -> Vec<Record> {
     let text = fs::read(journal(folder, id)).expect("a journal");
     let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    lines.map(|line| decode_record(line).expect("a record")).collect()
+    lines.map(|line| parse_record_line(line).expect("a record")).collect()
 }
 
 /// Waits until the run is over, from outside, and says how long it took from its first record to its last.

@@ -28,13 +28,14 @@ pub use ensemble_project as project;
 pub use ensemble_runs as runs;
 
 pub use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record, RunCanceller};
-pub use ensemble_core::log::{CommitError, LogFuture, ReadError, RunLog};
+pub use ensemble_core::log::{CommitError, LogFuture, LogReadError, RunLog};
 pub use ensemble_core::operator::{Operator, OperatorAnswer, PermissionAnswer, PermissionRequest, QuestionRequest};
 pub use ensemble_core::request::{
     AnswerAuthor, AnswerSource, PendingRequest, PermissionDecision, RequestAddress, RequestAnswer, RequestDigest,
 };
 pub use ensemble_core::store::{
-    Durability, Journal, Lease, LogEnd, MemoryStore, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun,
+    Durability, JournalContents, LogEnd, MemoryStore, RunId, RunLease, RunLogFollower, RunRecordReader, RunStore,
+    StoreError, StoredRun,
 };
 pub use ensemble_runs::service::run_service::RunService;
 pub use ensemble_runs::{
@@ -67,18 +68,18 @@ pub mod dialogue {
     pub use ensemble_agents::agent::chat::TypedReply;
     pub use ensemble_agents::agent::chat::{
         CallAdmission, ContextWindow, Dialogue, DialogueError, DialogueErrorKind, DialogueStepResult, DialogueStream,
-        MergeError, MergeOrder, MergeSide, Message, MessageSelector, ModelProfile, ModelTools, ModelUsage, NoTools,
-        PendingToolCalls, PreparedReply, ReplayedThread, Role, RoundResult, StopReason, StreamItem, TextTokenizer,
-        Thread, ThreadError, ThreadFile, ThreadFileError, ThreadGrowthError, ThreadGrowthErrorKind, ThreadIteration,
-        ThreadReplay, ThreadStatus, ToolCall, ToolCallMessage, ToolEnd, ToolError, ToolSpec, TraceError,
-        UnsentIterations, WindowError, WindowInput, WindowOutput, WindowStrategy,
+        FinishedRound, MergeOrder, MergeSide, Message, MessageRole, MessageSelector, ModelProfile, ModelTools,
+        ModelUsage, NoTools, PendingToolCalls, ReplayScope, SavedThreadError, SimulatedReply, StopReason, StreamItem,
+        TextTokenizer, Thread, ThreadAppendError, ThreadAppendErrorKind, ThreadFile, ThreadFileError, ThreadIteration,
+        ThreadMergeError, ThreadReplayResult, ThreadStatus, ToolCall, ToolCallEnd, ToolCallMessage, ToolError,
+        ToolSpec, TraceError, UnsentIterations, WindowError, WindowInput, WindowOutput, WindowStrategy,
     };
     pub use ensemble_core::request::{AnswerRecord, PendingRequest, RequestAddress, RequestDigest};
     pub use ensemble_core::runner::AttemptLedger;
     pub use ensemble_core::runner::BoxFuture;
     pub use ensemble_core::stopwatch::Stopwatch;
     pub use ensemble_core::thread::window::ThreadSize;
-    pub use ensemble_core::thread::{Attachment, ExecutionRef, Reasoning};
+    pub use ensemble_core::thread::{Attachment, ExecutionAttemptRef, Reasoning};
     pub use ensemble_language::data::{Cost, FailureKind, JsonMap, OperatorQuestion, ToolPermissionRequest};
     pub use ensemble_language::ensemble::{ConfiguredHeader, RateLimit, RetryPolicy, SimulatedReplySource, TokenPrice};
     pub use ensemble_language::profiles::ProfileError;

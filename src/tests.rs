@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use crate::dialogue::{
-    AttemptLedger, BoxFuture, CallAdmission, Dialogue, ExecutionRef, Message, MessageSelector, ModelTools, ModelUsage,
-    OperatorQuestion, PendingRequest, PreparedReply, RequestAddress, RequestDigest, Stopwatch, TextTokenizer, Thread,
-    ThreadFile, ThreadFileError, ThreadSize, ToolCall, ToolEnd, ToolSpec, UnsentIterations, WindowError, WindowInput,
-    WindowOutput,
+    AttemptLedger, BoxFuture, CallAdmission, Dialogue, ExecutionAttemptRef, Message, MessageSelector, ModelTools,
+    ModelUsage, OperatorQuestion, PendingRequest, RequestAddress, RequestDigest, SimulatedReply, Stopwatch,
+    TextTokenizer, Thread, ThreadFile, ThreadFileError, ThreadSize, ToolCall, ToolCallEnd, ToolSpec, UnsentIterations,
+    WindowError, WindowInput, WindowOutput,
 };
 
 /// A tool that counts its calls. All methods of the trait are implemented.
@@ -31,11 +31,11 @@ impl ModelTools for CountingTools {
         Box::pin(async move {
             let mut count = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             *count += 1;
-            call.with_end(ToolEnd::Result(serde_json::json!(*count)), 0.0)
+            call.with_end(ToolCallEnd::Result(serde_json::json!(*count)), 0.0)
         })
     }
 
-    fn may_repeat(&self, _: &ToolCall) -> bool {
+    fn may_repeat_interrupted_call(&self, _: &ToolCall) -> bool {
         true
     }
 
@@ -61,7 +61,7 @@ struct LatestOnly;
 
 impl MessageSelector for LatestOnly {
     fn select_messages<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
-        let (_clock, _source, _ledger): (&Stopwatch, &ExecutionRef, &AttemptLedger) =
+        let (_clock, _source, _ledger): (&Stopwatch, &ExecutionAttemptRef, &AttemptLedger) =
             (sending.clock, sending.source, sending.ledger);
         let messages: Vec<Message> = sending.messages[sending.task..].to_vec();
         Box::pin(async move {
@@ -95,7 +95,7 @@ impl TextTokenizer for Words {
 
 #[tokio::test]
 async fn the_traits_of_dialogues_need_no_other_module() {
-    let call = || PreparedReply::with_tool_calls([("count", serde_json::json!({}))]);
+    let call = || SimulatedReply::with_tool_calls([("count", serde_json::json!({}))]);
     let dialogue = Dialogue::with_simulated_replies([call(), "One.".into(), call(), "Two.".into()])
         .with_tools(Arc::new(CountingTools::default()))
         .with_window(Some(Arc::new(LatestOnly)));
@@ -104,7 +104,7 @@ async fn the_traits_of_dialogues_need_no_other_module() {
         .await
         .expect("replies");
     let thread = &all[1].thread;
-    assert_eq!(thread.iterations()[2].tool_calls[0].result_text(), "2");
+    assert_eq!(thread.iterations()[2].tool_calls[0].text_for_model(), "2");
     assert_eq!(thread.count_tokens(&Words), 10);
     let missing: Result<Thread, ThreadFileError> = Thread::load("/nowhere/thread.json");
     assert!(missing.is_err());

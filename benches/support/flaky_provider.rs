@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_core::thread::{ExecutionRef, Message, NoLiveOutput, Role};
+use ensemble_core::thread::{ExecutionAttemptRef, IgnoredLiveOutput, Message, MessageRole};
 use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::profiles::ChainedProfile;
 use ensemble_models::{
-    BoxFuture, LimitUnit, Model, ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelQuery, ModelReply,
-    ModelRequest, ReplyPieceCallback, ReportedLimit,
+    BoxFuture, Model, ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelQuery, ModelReply, ModelRequest,
+    ReplyPieceCallback, ReportedLimit, ReportedLimitUnit,
 };
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -99,7 +99,7 @@ impl FlakyProvider {
                 state.tokens -= f64::from(u8::from(is_accepted));
                 let limit = ReportedLimit {
                     name: "x-ratelimit-remaining-requests",
-                    unit: LimitUnit::Requests,
+                    unit: ReportedLimitUnit::Requests,
                     limit: Some(60),
                     remaining: state.tokens as u64,
                     resets_in: Duration::from_secs_f64(60.0 - state.tokens),
@@ -185,7 +185,7 @@ fn paced_model(provider: Arc<dyn ModelProvider>) -> Model {
 async fn ask_tickets(model: &Model, worker: usize, tickets: usize) -> usize {
     let mut failed = 0;
     for ticket in (worker..tickets).step_by(WORKERS) {
-        let source = ExecutionRef {
+        let source = ExecutionAttemptRef {
             run: format!("ticket-{ticket}").into(),
             agent: "triage".into(),
             execution: 1,
@@ -193,7 +193,7 @@ async fn ask_tickets(model: &Model, worker: usize, tickets: usize) -> usize {
         };
         let query = ModelQuery {
             systems: vec![None],
-            messages: vec![Message::new(Role::User, "Triage this ticket.")],
+            messages: vec![Message::new(MessageRole::User, "Triage this ticket.")],
             source,
             purpose: ensemble_models::RequestPurpose::Reply,
             requests_made: 0,
@@ -202,7 +202,7 @@ async fn ask_tickets(model: &Model, worker: usize, tickets: usize) -> usize {
             request_counter: Arc::default(),
             clock: Stopwatch::default(),
         };
-        failed += usize::from(model.answer_query(query, &NoLiveOutput).await.result.is_err());
+        failed += usize::from(model.answer_query(query, &IgnoredLiveOutput).await.result.is_err());
     }
     failed
 }

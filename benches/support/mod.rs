@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{ConversationState, Event, RunStarted};
 use ensemble_core::executor::{Executor, WallClock};
-use ensemble_core::log::FORMAT;
-use ensemble_core::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::log::JOURNAL_FORMAT;
+use ensemble_core::runner::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::store::Durability;
 use ensemble_language::check::check_ensemble;
 use ensemble_language::data::{JsonMap, RunContext};
@@ -41,8 +41,8 @@ pub(crate) fn plan(text: &str) -> Arc<Plan> {
 pub(crate) struct Says<F>(pub F);
 
 impl<F: Fn(&ExecutionInput) -> JsonMap + Send + Sync> Runner for Says<F> {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
-        Box::pin(async move { AttemptOutcome::from_output((self.0)(&execution)) })
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
+        Box::pin(async move { AttemptEnd::from_output((self.0)(&execution)) })
     }
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn piped() {
 pub(crate) fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
     let folder = TempDir::new().expect("a folder");
     let journal = folder.path().join("journal.jsonl");
-    let mut writer = JournalWriter::create(&journal, Durability::None).expect("a journal");
+    let mut writer = JournalWriter::create_at_path(&journal, Durability::None).expect("a journal");
     let mut state = ConversationState::new(plan.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
@@ -148,7 +148,7 @@ pub(crate) fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
 /// The first event of a run.
 pub(crate) fn started(plan: &Plan) -> RunStarted {
     RunStarted {
-        format: FORMAT,
+        format: JOURNAL_FORMAT,
         run_id: "abcd-20261121-120000000".into(),
         ensemble: plan.ensemble().name.clone(),
         ensemble_file: "bench.yaml".to_owned(),

@@ -33,7 +33,7 @@ impl CheckContext for NearbyFiles<'_> {
     }
     fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         match &agent.kind {
-            AgentKind::Script { .. } => Some(ensemble_scripts::collect_keys(
+            AgentKind::Script { .. } => Some(ensemble_scripts::collect_output_keys(
                 &ensemble_scripts::analyze_script("fuzz.rhai", self.0).outputs?,
             )),
             _ => None,

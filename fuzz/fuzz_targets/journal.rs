@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use ensemble_core::conversation::ConversationState;
-use ensemble_core::records::encode_record;
+use ensemble_core::records::append_record_line;
 use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::SourceText;
@@ -43,7 +43,7 @@ fn examine(bytes: &[u8]) {
     for record in &journal.records {
         // An event that is illegal in the state has not happened.
         let _refused = state.apply_record(record);
-        encode_record(record, &mut again);
+        append_record_line(record, &mut again);
     }
     let reread = read_journal_lines(&again[..], Path::new("again.jsonl")).expect("what was written can be read");
     assert_eq!(reread.records.len(), journal.records.len());

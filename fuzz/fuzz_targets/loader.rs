@@ -23,7 +23,8 @@ use ensemble_reports::report::graph::{
     render_dot, render_mermaid, render_svg,
 };
 use ensemble_reports::report::{
-    FileFindings, FindingsReportFormat, GithubForm, JunitForm, ReportTotals, SarifForm, diagnostics, exploration,
+    FileFindings, FindingsReportFormat, FindingsReportTotals, GithubFindingsFormat, JunitFindingsFormat,
+    SarifFindingsFormat, diagnostics, exploration,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -173,14 +174,14 @@ fn render_machine_forms(findings: Vec<ensemble_language::diagnostic::Diagnostic>
         fails: !findings.is_empty(),
         findings,
     };
-    let github = GithubForm { folder }.render_file(&file);
+    let github = GithubFindingsFormat { folder }.render_file(&file);
     assert_eq!(github.lines().count(), file.findings.len(), "{github}");
-    let sarif = SarifForm {
+    let sarif = SarifFindingsFormat {
         rules: Vec::new(),
         folder,
     };
     let part = sarif.render_file(&file);
-    let totals = ReportTotals {
+    let totals = FindingsReportTotals {
         files: 1,
         failed: 0,
         is_blank: part.is_empty(),
@@ -188,7 +189,7 @@ fn render_machine_forms(findings: Vec<ensemble_language::diagnostic::Diagnostic>
     let whole = format!("{}{part}{}", sarif.render_header(), sarif.render_footer(&totals, ""));
     serde_json::from_str::<serde_json::Value>(&whole).expect("JSON");
     let fails = |finding: &ensemble_language::diagnostic::Diagnostic| finding.severity == FindingSeverity::Error;
-    assert_clean_xml(&JunitForm { fails: &fails, folder }.render_file(&file));
+    assert_clean_xml(&JunitFindingsFormat { fails: &fails, folder }.render_file(&file));
 }
 
 /// Holds nothing that XML forbids.

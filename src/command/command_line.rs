@@ -22,7 +22,7 @@ use crate::command::setup::man::ManArgs;
 use crate::command::setup::models::ModelsCommand;
 use crate::command::setup::schema::SchemaArgs;
 use crate::command::setup::trust::TrustArgs;
-use crate::command::shared::output_form::ListArgs;
+use crate::command::shared::output_form::DocumentFormatArgs;
 use crate::terminal::streams::ColorChoice;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -67,7 +67,7 @@ pub(crate) enum Command {
     /// Draw the agents and their dependencies, optionally with the data of a run
     Graph(GraphArgs),
     /// List the ensembles that you can run by name in this folder
-    List(ListArgs),
+    List(DocumentFormatArgs),
     /// Serve the language server for editors over standard input and output (LSP)
     Lsp,
     /// Serve a browser page that shows, answers, stops, continues and starts runs

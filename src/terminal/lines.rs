@@ -15,24 +15,25 @@ use crate::terminal::streams::StandardStreams;
 #[cfg(unix)]
 use editing::{LineEditor, TerminalMode};
 
-/// Standard input, shared by all readers.
+/// Lines of standard input, shared by all readers.
 #[derive(Clone)]
 pub(crate) struct InputLines {
     streams: StandardStreams,
-    reader: Arc<Mutex<Option<LineReader>>>,
+    reader: Arc<Mutex<Option<LineReaderThread>>>,
 }
 
-/// The request for a line.
+/// Request for one line: the prompt, and whether the line can be recalled.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LinePrompt {
-    /// What stands before the line at a terminal.
+pub(crate) struct LineRequest {
+    /// Prompt before the line at a terminal.
     pub(crate) text: &'static str,
     /// Whether the line can be recalled later.
     pub(crate) is_remembered: bool,
 }
 
-struct LineReader {
-    requests: mpsc::Sender<LinePrompt>,
+/// Handle of the thread that reads lines: its requests and its lines.
+struct LineReaderThread {
+    requests: mpsc::Sender<LineRequest>,
     typed_lines: UnboundedReceiver<String>,
     /// A line was requested and has not arrived.
     pending: bool,
@@ -44,7 +45,7 @@ struct LineReader {
 }
 
 impl InputLines {
-    /// Returns the standard input of the process with these streams.
+    /// Creates the lines of standard input. No line is read yet.
     pub(crate) fn new(streams: StandardStreams) -> Self {
         Self {
             streams,
@@ -52,45 +53,45 @@ impl InputLines {
         }
     }
 
-    /// Returns whether a person reads the prompts and types the lines.
+    /// Returns whether a user sees the prompts and types the lines.
     pub(crate) fn is_interactive(&self) -> bool {
         self.streams.in_is_terminal && self.streams.err_is_terminal
     }
 
-    /// Discards everything that was typed until now: it is not the answer to a question that is shown after it.
-    pub(crate) async fn discard_typed(&self) {
+    /// Discards the text that was typed until now, which cannot answer a question that appears later. Starts the reading thread.
+    pub(crate) async fn discard_typed_lines(&self) {
         let mut reader = self.reader.lock().await;
-        let reader = reader.get_or_insert_with(|| LineReader::spawn_reader(self.streams, self.is_interactive()));
+        let reader = reader.get_or_insert_with(|| LineReaderThread::spawn_thread(self.streams, self.is_interactive()));
         reader.discard_typed();
     }
 
-    /// Returns the next line, without its line break; `None` at the end of the input. Requests are answered in order.
-    /// If the future is dropped, the line stays available for the next request.
-    pub(crate) async fn next_line(&self, prompt: LinePrompt) -> Option<String> {
+    /// Waits for the next line and returns it without its line break. Returns `None` at the end of the input.
+    /// Requests are answered in order. If the future is dropped, the line stays available for the next request.
+    pub(crate) async fn read_line(&self, prompt: LineRequest) -> Option<String> {
         let mut reader = self.reader.lock().await;
-        let reader = reader.get_or_insert_with(|| LineReader::spawn_reader(self.streams, self.is_interactive()));
-        reader.next_line(prompt).await
+        let reader = reader.get_or_insert_with(|| LineReaderThread::spawn_thread(self.streams, self.is_interactive()));
+        reader.next_fresh_line(prompt).await
     }
 }
 
-/// The note for a person whose line was typed in part before the question was shown.
+/// Note about a line that was typed in part before the question appeared.
 const STALE_NOTE: &str = "  (not used: a part of this line was typed before the question was shown)\n";
 
-impl LineReader {
-    /// Starts the reading thread. It reads only on request, so that no input is taken from later readers.
-    fn spawn_reader(streams: StandardStreams, are_typed: bool) -> Self {
+impl LineReaderThread {
+    /// Spawns the reading thread. The thread reads only on request, so that later readers of standard input lose nothing.
+    fn spawn_thread(streams: StandardStreams, are_typed: bool) -> Self {
         let (requests, asked) = mpsc::channel();
         let (sender, typed_lines) = unbounded_channel();
         #[cfg(unix)]
-        let editor = are_typed.then(|| LineEditor::open_terminal(streams)).flatten();
+        let editor = are_typed.then(|| LineEditor::for_terminal(streams)).flatten();
         #[cfg(unix)]
         let mode = editor.as_ref().map(|(_, mode)| mode.clone());
         std::thread::spawn(move || {
             #[cfg(unix)]
             if let Some((mut editor, _)) = editor {
-                return send_lines(&asked, &sender, |prompt| editor.read_line(prompt, streams));
+                return answer_line_requests(&asked, &sender, |prompt| editor.read_line(prompt, streams));
             }
-            send_lines(&asked, &sender, |prompt| read_plain_line(prompt, streams, are_typed));
+            answer_line_requests(&asked, &sender, |prompt| read_unedited_line(prompt, streams, are_typed));
         });
         Self {
             requests,
@@ -103,7 +104,7 @@ impl LineReader {
         }
     }
 
-    /// Discards everything that was typed until now.
+    /// Discards the text that was typed until now. Marks a half-typed line as stale.
     fn discard_typed(&mut self) {
         while self.typed_lines.try_recv().is_ok() {
             self.pending = false;
@@ -114,15 +115,16 @@ impl LineReader {
             // What cannot be discarded is not typed at a terminal.
             let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
             if let Some(mode) = &self.mode {
-                mode.forget_rest();
+                mode.request_discard();
                 self.is_stale = self.pending && !mode.is_line_empty();
             }
         }
     }
 
-    async fn next_line(&mut self, prompt: LinePrompt) -> Option<String> {
+    /// Waits for the next line that was typed after the question. Discards a stale line and prints a note about it.
+    async fn next_fresh_line(&mut self, prompt: LineRequest) -> Option<String> {
         loop {
-            let line = self.take_line(prompt).await?;
+            let line = self.receive_line(prompt).await?;
             if !std::mem::take(&mut self.is_stale) {
                 return Some(line);
             }
@@ -131,7 +133,8 @@ impl LineReader {
         }
     }
 
-    async fn take_line(&mut self, prompt: LinePrompt) -> Option<String> {
+    /// Requests a line, unless a request is pending, and waits for it. Returns `None` at the end of the input.
+    async fn receive_line(&mut self, prompt: LineRequest) -> Option<String> {
         if !self.pending && self.requests.send(prompt).is_err() {
             return None;
         }
@@ -139,7 +142,7 @@ impl LineReader {
         let _waiting = self
             .mode
             .as_ref()
-            .map(|mode| mode.wait_guard(self.pending.then_some(prompt)));
+            .map(|mode| mode.enter_line_wait(self.pending.then_some(prompt)));
         self.pending = true;
         let line = self.typed_lines.recv().await?;
         self.pending = false;
@@ -147,11 +150,11 @@ impl LineReader {
     }
 }
 
-/// Answers each request with a line, until there are no more lines or requests.
-fn send_lines(
-    asked: &mpsc::Receiver<LinePrompt>,
+/// Reads and sends one line for each request, until the input or the requests end.
+fn answer_line_requests(
+    asked: &mpsc::Receiver<LineRequest>,
     sender: &UnboundedSender<String>,
-    mut read: impl FnMut(LinePrompt) -> Option<String>,
+    mut read: impl FnMut(LineRequest) -> Option<String>,
 ) {
     while let Ok(prompt) = asked.recv() {
         let send_result = read(prompt).map(|line| sender.send(line));
@@ -161,8 +164,8 @@ fn send_lines(
     }
 }
 
-/// Returns a line as the terminal, or whatever standard input is, passes it on.
-fn read_plain_line(prompt: LinePrompt, streams: StandardStreams, is_prompted: bool) -> Option<String> {
+/// Prints the prompt if `is_prompted`, and reads a line of standard input without an editor. Returns `None` at the end of the input.
+fn read_unedited_line(prompt: LineRequest, streams: StandardStreams, is_prompted: bool) -> Option<String> {
     if is_prompted {
         let mut err = streams.human_err();
         // If the terminal cannot be written to, reading fails too and reports the end of the input.
@@ -176,10 +179,10 @@ fn read_plain_line(prompt: LinePrompt, streams: StandardStreams, is_prompted: bo
 }
 
 #[cfg(unix)]
-impl Drop for LineReader {
+impl Drop for LineReaderThread {
     fn drop(&mut self) {
         if let Some(mode) = self.mode.as_ref().filter(|_| self.pending) {
-            mode.leave_line_mode();
+            mode.restore_normal_mode();
         }
     }
 }

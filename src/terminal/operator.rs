@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::lines::{InputLines, LinePrompt};
+use super::lines::{InputLines, LineRequest};
 use crate::terminal::streams::StandardStreams;
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{
@@ -14,51 +14,50 @@ use ensemble_core::operator::{
 };
 use ensemble_core::request::{AnswerAuthor, AnswerSource};
 use ensemble_core::runner::BoxFuture;
-use ensemble_history::question_request_text;
+use ensemble_history::question_text_with_refusal;
 use ensemble_reports::report::ConsoleWriter;
 use ensemble_reports::report::sanitized_writer::{SanitizedWriter, TrustedStyle};
 
-/// How often a request for permission is repeated after an answer that is not one of the choices.
-const ASKED_AT_MOST: usize = 3;
+/// Maximum number of answers to a request for permission that are not one of the choices. Then permission is denied.
+const MAX_UNCLEAR_ANSWERS: usize = 3;
 
-/// The highest number of characters of a tool's arguments that are shown without being asked for.
-const SHOWN: usize = 2_000;
+/// Maximum number of characters of tool arguments that a request for permission shows immediately.
+const MAX_SHOWN_CHARACTERS: usize = 2_000;
 
-/// The highest number of characters of a tool's arguments that are shown at all: a terminal forgets what it has shown long
-/// before.
-const READABLE: usize = 20_000;
+/// Maximum number of characters of tool arguments that the user can view. The scrollback of a terminal is limited.
+const MAX_READABLE_CHARACTERS: usize = 20_000;
 
-/// The choices when a tool needs permission.
+/// Choices for a tool call whose arguments are shown.
 const CHOICES: [&str; 3] = ["yes", "no", "always in this run"];
 
-/// The choices while the arguments are not shown: a call that nobody has seen whole cannot be permitted.
-const CHOICES_UNSEEN: [&str; 2] = ["view all of the arguments", "no"];
+/// Choices while the arguments are hidden. A call can only be permitted after its arguments were shown.
+const CHOICES_BEFORE_VIEW: [&str; 2] = ["view all of the arguments", "no"];
 
-/// The only choice if there is more than a person can read.
+/// Only choice if the arguments are too long to show.
 const CHOICES_TOO_LONG: [&str; 1] = ["no"];
 
-/// Ends whatever style, character set and column the output before has left behind.
+/// Code that ends the style, the character set and the column of earlier output.
 const RESET: &str = "\u{1b}[0m\u{1b}(B\r";
 
-/// The style of a request for permission, which stands at the left margin; output of others is indented.
-const ASKING: TrustedStyle = TrustedStyle::new(AnsiColor::Yellow.on_default().bold().invert());
+/// Style of a request for permission, which begins at the left margin. Output of agents is indented.
+const PERMISSION_STYLE: TrustedStyle = TrustedStyle::new(AnsiColor::Yellow.on_default().bold().invert());
 
-/// The same where no colours are wanted.
-const ASKING_WITHOUT_COLOUR: TrustedStyle = TrustedStyle::new(Style::new().invert());
+/// Style of a request for permission without colors.
+const PERMISSION_STYLE_COLORLESS: TrustedStyle = TrustedStyle::new(Style::new().invert());
 
-/// The prompt of an answer.
-const ANSWER: LinePrompt = LinePrompt {
+/// Request for the line with an answer to a question.
+const ANSWER_REQUEST: LineRequest = LineRequest {
     text: "> ",
     is_remembered: true,
 };
 
-/// The prompt of a decision.
-const PERMISSION: LinePrompt = LinePrompt {
+/// Request for the line with a decision about a tool call.
+const PERMISSION_REQUEST: LineRequest = LineRequest {
     text: "> ",
     is_remembered: false,
 };
 
-/// The operator at the terminal. It shows one question at a time.
+/// Operator at the terminal, which shows one question at a time.
 pub(crate) struct TerminalOperator {
     streams: StandardStreams,
     /// The writer of agents' replies, which is paused during a question.
@@ -71,7 +70,7 @@ pub(crate) struct TerminalOperator {
 }
 
 impl TerminalOperator {
-    /// Asks on standard error and reads standard input; other output is paused during a question.
+    /// Creates an operator that asks on standard error and reads standard input. `console` is paused during a question.
     pub(crate) fn new(
         streams: StandardStreams,
         console: Option<ConsoleWriter>,
@@ -87,18 +86,18 @@ impl TerminalOperator {
         }
     }
 
-    /// Returns the user at the terminal.
-    fn answerer(&self) -> AnswerAuthor {
-        AnswerAuthor::with_user(AnswerSource::Terminal, self.user.as_deref().unwrap_or_default())
+    /// Returns the author of answers: the user at the terminal.
+    fn answer_author(&self) -> AnswerAuthor {
+        AnswerAuthor::with_visible_user(AnswerSource::Terminal, self.user.as_deref().unwrap_or_default())
     }
 
-    /// Begins a line of its own, which nothing that was shown before can change.
-    fn reset_terminal(&self) {
-        self.streams.write_err_code(RESET);
+    /// Writes the code that ends the style, the character set and the column of earlier output.
+    fn start_clean_line(&self) {
+        self.streams.write_terminal_code(RESET);
     }
 
-    /// Shows a question. Only its first row begins at the left margin.
-    fn show_question(
+    /// Prints a question with its numbered choices and its default. Only the first row begins at the left margin.
+    fn print_question(
         &self,
         mut err: SanitizedWriter,
         agent: &str,
@@ -123,14 +122,15 @@ impl TerminalOperator {
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 
-    async fn read_answer(&self, asked: QuestionRequest) -> OperatorAnswer {
+    /// Shows the question and waits for an answer or the timeout. Waits for other questions first and pauses the console.
+    async fn ask_and_read_answer(&self, asked: QuestionRequest) -> OperatorAnswer {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPauseGuard::pause(self.console.as_ref());
-        self.lines.discard_typed().await;
-        let prompt = question_request_text(&asked);
+        self.lines.discard_typed_lines().await;
+        let prompt = question_text_with_refusal(&asked);
         let choices: Vec<&str> = asked.request.question.choices.iter().map(String::as_str).collect();
         let err = self.streams.human_err();
-        self.show_question(
+        self.print_question(
             err,
             &escape_hidden(&asked.request.address.to_string()),
             &prompt,
@@ -138,8 +138,8 @@ impl TerminalOperator {
             asked.default.as_deref(),
         );
         let line = async {
-            match self.lines.next_line(ANSWER).await {
-                Some(text) => OperatorAnswer::from_text(text, self.answerer()),
+            match self.lines.read_line(ANSWER_REQUEST).await {
+                Some(text) => OperatorAnswer::from_text(text, self.answer_author()),
                 None => OperatorAnswer::Nobody,
             }
         };
@@ -151,15 +151,16 @@ impl TerminalOperator {
         }
     }
 
-    async fn read_decision(&self, requested: PermissionRequest) -> PermissionAnswer {
+    /// Shows the request for permission and waits for a decision. Denies the call after too many unclear answers.
+    async fn ask_and_read_decision(&self, requested: PermissionRequest) -> PermissionAnswer {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPauseGuard::pause(self.console.as_ref());
-        self.lines.discard_typed().await;
+        self.lines.discard_typed_lines().await;
         let arguments = escape_hidden(&Value::Object(requested.arguments.clone()).to_string());
         let (tool, length) = (escape_hidden(&requested.tool), arguments.chars().count());
-        let (mut view, mut unclear) = (ArgumentsView::for_length(length), 0);
-        self.reset_terminal();
-        while unclear < ASKED_AT_MOST {
+        let (mut view, mut unclear) = (ArgumentsView::for_character_count(length), 0);
+        self.start_clean_line();
+        while unclear < MAX_UNCLEAR_ANSWERS {
             let (prompt, choices) = match view {
                 ArgumentsView::Whole => (
                     format!("may the tool `{tool}` be called with {arguments}?"),
@@ -167,7 +168,7 @@ impl TerminalOperator {
                 ),
                 ArgumentsView::Unseen => (
                     format!("may the tool `{tool}` be called? Its arguments have {length} characters"),
-                    &CHOICES_UNSEEN[..],
+                    &CHOICES_BEFORE_VIEW[..],
                 ),
                 ArgumentsView::TooLong => (
                     format!(
@@ -178,30 +179,30 @@ impl TerminalOperator {
                 ),
             };
             let asking = match self.streams.colors_on_stderr() {
-                true => ASKING,
-                false => ASKING_WITHOUT_COLOUR,
+                true => PERMISSION_STYLE,
+                false => PERMISSION_STYLE_COLORLESS,
             };
             let agent = format!(
                 "{asking}permission{asking:#} {}",
                 escape_hidden(&requested.request.address.to_string())
             );
-            self.show_question(self.streams.styled_err(), &agent, &prompt, choices, None);
-            let Some(line) = self.lines.next_line(PERMISSION).await else {
+            self.print_question(self.streams.styled_err_without_colors(), &agent, &prompt, choices, None);
+            let Some(line) = self.lines.read_line(PERMISSION_REQUEST).await else {
                 return PermissionAnswer::Nobody;
             };
             match parse_permission_input(&line, view) {
                 Some(PermissionInput::Decision(decision)) => {
-                    return PermissionAnswer::from_decision(decision, self.answerer());
+                    return PermissionAnswer::from_decision(decision, self.answer_author());
                 }
                 Some(PermissionInput::ShowAll) => view = ArgumentsView::Whole,
                 None => unclear += 1,
             }
         }
-        PermissionAnswer::from_decision(PermissionDecision::Denied, self.answerer())
+        PermissionAnswer::from_decision(PermissionDecision::Denied, self.answer_author())
     }
 }
 
-/// The part of the arguments of a call that is shown.
+/// Part of the arguments of a tool call that a request for permission shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ArgumentsView {
     Whole,
@@ -210,10 +211,11 @@ enum ArgumentsView {
 }
 
 impl ArgumentsView {
-    fn for_length(length: usize) -> Self {
-        if length > READABLE {
+    /// Chooses the view for arguments with this number of characters.
+    fn for_character_count(length: usize) -> Self {
+        if length > MAX_READABLE_CHARACTERS {
             Self::TooLong
-        } else if length > SHOWN {
+        } else if length > MAX_SHOWN_CHARACTERS {
             Self::Unseen
         } else {
             Self::Whole
@@ -221,14 +223,14 @@ impl ArgumentsView {
     }
 }
 
-/// The meaning of an input line.
+/// Meaning of an input line at a request for permission.
 #[derive(Debug, PartialEq)]
 enum PermissionInput {
     Decision(PermissionDecision),
     ShowAll,
 }
 
-/// Returns the meaning of an input line; `None`: it is not one of the choices.
+/// Parses an input line. Returns `None` if the line is not one of the choices of the view.
 fn parse_permission_input(line: &str, view: ArgumentsView) -> Option<PermissionInput> {
     let line = line.trim().to_lowercase();
     Some(match (line.as_str(), view) {
@@ -246,18 +248,19 @@ fn parse_permission_input(line: &str, view: ArgumentsView) -> Option<PermissionI
 
 impl Operator for TerminalOperator {
     fn ask_question(&self, asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
-        Box::pin(self.read_answer(asked))
+        Box::pin(self.ask_and_read_answer(asked))
     }
 
     fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
-        Box::pin(self.read_decision(requested))
+        Box::pin(self.ask_and_read_decision(requested))
     }
 }
 
-/// Pauses other output until it is dropped, also when the question is withdrawn.
+/// Drop guard that pauses the console, until the question is answered or withdrawn.
 struct QuestionPauseGuard<'a>(Option<&'a ConsoleWriter>);
 
 impl<'a> QuestionPauseGuard<'a> {
+    /// Pauses the console, if there is one, until the guard is dropped.
     fn pause(console: Option<&'a ConsoleWriter>) -> Self {
         if let Some(console) = console {
             console.pause_for_question();

@@ -1,6 +1,6 @@
-//! Ctrl-C and SIGTERM: a signal cancels the run, and another one before the run has ended ends the process at once.
+//! Ctrl-C and SIGTERM: the first signal cancels the run, and a second signal during the cancellation ends the process at once.
 //!
-//! Signals are received on a thread of their own: the second one ends the process whatever all other threads do.
+//! A separate thread receives the signals, so that the second signal ends the process even if all other threads are blocked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use ensemble_core::conversation::{RunCanceller, RunInterruption};
 use ensemble_core::store::RunId;
 use ensemble_process::kill_processes_of_run;
 
-/// The signals of the process since this value was created.
+/// Receiver of the signals that the process gets after the creation of the value.
 pub(crate) struct SignalReceiver {
     receiver: UnboundedReceiver<RunCanceller>,
     /// Whether a signal was received that has not been dealt with. Then the next one ends the process.
@@ -21,17 +21,17 @@ pub(crate) struct SignalReceiver {
 }
 
 impl SignalReceiver {
-    /// Sets the run that is executed.
-    pub(crate) fn set_run(&self, run: &RunId) {
+    /// Sets the run whose child processes are killed when a second signal ends the process. Only the first call has an effect.
+    pub(crate) fn set_run_to_kill(&self, run: &RunId) {
         let _ = self.run.set(run.clone());
     }
 
-    /// The signals so far have been dealt with: the next one does not end the process.
-    pub(crate) fn mark_handled(&self) {
+    /// Marks all earlier signals as handled, so that the next signal does not end the process.
+    pub(crate) fn mark_signals_handled(&self) {
         self.is_pending.store(false, Ordering::Relaxed);
     }
 
-    /// Waits for a signal, which is returned once. Another signal before the first one is dealt with ends the process.
+    /// Waits for the next signal and returns it. Another signal before this one is marked as handled ends the process.
     pub(crate) async fn wait_for_signal(&mut self) -> RunCanceller {
         match self.receiver.recv().await {
             Some(by) => by,
@@ -39,7 +39,7 @@ impl SignalReceiver {
         }
     }
 
-    /// Returns the first signal, as an interruption of a replay.
+    /// Spawns a task that sends the first signal as the interruption of a replay.
     pub(crate) fn into_interruptions(mut self) -> UnboundedReceiver<RunInterruption> {
         let (sender, receiver) = unbounded_channel();
         tokio::spawn(async move {
@@ -50,7 +50,7 @@ impl SignalReceiver {
     }
 }
 
-/// Starts to listen for signals; they are heard when this returns.
+/// Starts the thread that receives Ctrl-C and SIGTERM. Waits until the handlers are installed.
 #[cfg(unix)]
 pub(crate) fn listen_for_signals() -> SignalReceiver {
     let (sender, received) = unbounded_channel();
@@ -68,7 +68,7 @@ pub(crate) fn listen_for_signals() -> SignalReceiver {
         if let Ok(runtime) = runtime {
             runtime.block_on(forward_signals(ready, |by| {
                 if is_pending.swap(true, Ordering::Relaxed) {
-                    exit_now(run.get(), &by);
+                    kill_run_and_exit(run.get(), &by);
                 }
                 let _nobody_listens = sender.send(by);
             }));
@@ -80,7 +80,7 @@ pub(crate) fn listen_for_signals() -> SignalReceiver {
     signals
 }
 
-/// Calls `heard` for each signal, for ever, and says when the first one would be heard.
+/// Calls `heard` for each signal, forever. Sends to `ready` when the handlers are installed.
 #[cfg(unix)]
 async fn forward_signals(ready: std::sync::mpsc::Sender<()>, heard: impl Fn(RunCanceller)) {
     use tokio::signal::unix::{SignalKind, signal};
@@ -99,7 +99,7 @@ async fn forward_signals(ready: std::sync::mpsc::Sender<()>, heard: impl Fn(RunC
     }
 }
 
-/// Makes a journal that must not grow any more (`ulimit -f`) a failed write, as on a full disk, and not a fatal signal.
+/// Installs a handler for SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails instead of ending the process.
 #[cfg(unix)]
 fn ignore_file_size_signal() {
     use tokio::signal::unix::{SignalKind, signal};
@@ -107,9 +107,9 @@ fn ignore_file_size_signal() {
     let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
-/// A write beyond the largest file that the process may write gives an error, in every command.
+/// Makes writes beyond the file size limit fail with an error instead of a fatal signal, in every command.
 #[cfg(unix)]
-pub(crate) fn fail_at_file_size_limit() {
+pub(crate) fn ignore_file_size_signal_if_limited() {
     use rustix::process::{Resource, getrlimit};
     if getrlimit(Resource::Fsize).current.is_none() {
         return;
@@ -121,10 +121,10 @@ pub(crate) fn fail_at_file_size_limit() {
     }
 }
 
-/// Ends the process at once. The journal is valid: every line in it is complete.
+/// Kills the child processes of the run and exits the process at once. Every line of the journal is complete.
 #[cfg(unix)]
 #[expect(clippy::exit, reason = "the second Ctrl-C means now")]
-fn exit_now(run: Option<&RunId>, by: &RunCanceller) {
+fn kill_run_and_exit(run: Option<&RunId>, by: &RunCanceller) {
     if let Some(run) = run {
         kill_processes_of_run(run.as_str());
     }

@@ -1,4 +1,4 @@
-//! Standard output and standard error, with colours only on a terminal, and only through a door.
+//! Standard output and standard error. All output passes a sanitizing writer, and only terminals get colors.
 
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -8,11 +8,11 @@ use console::Term;
 
 use clap::ValueEnum;
 
-use crate::terminal::write_errors::{ClosablePipe, ErrorNotingWriter};
+use crate::terminal::write_errors::{ClosablePipe, OutputErrorRecorder};
 use ensemble_reports::report::LineWidth;
 use ensemble_reports::report::sanitized_writer::{EscapeStyle, SanitizedStream, SanitizedWriter};
 
-/// The choice when to use colours.
+/// Choice of the user when output has colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set.
@@ -23,15 +23,15 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// What has passed to standard output, through all doors.
+/// State of the sanitized standard output, shared by all writers.
 static OUT: LazyLock<SanitizedStream> =
-    LazyLock::new(|| SanitizedStream::new(is_ci_log() && !is_regular_file(&std::io::stdout())));
+    LazyLock::new(|| SanitizedStream::new(is_in_command_reading_ci() && !is_regular_file(&std::io::stdout())));
 
-/// What has passed to standard error, through all doors.
+/// State of the sanitized standard error, shared by all writers.
 static ERR: LazyLock<SanitizedStream> =
-    LazyLock::new(|| SanitizedStream::new(is_ci_log() && !is_regular_file(&std::io::stderr())));
+    LazyLock::new(|| SanitizedStream::new(is_in_command_reading_ci() && !is_regular_file(&std::io::stderr())));
 
-/// The properties of the standard streams.
+/// Properties of the standard streams: colors and terminals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StandardStreams {
     out: anstream::ColorChoice,
@@ -45,7 +45,7 @@ pub(crate) struct StandardStreams {
 }
 
 impl StandardStreams {
-    /// Reads the properties of the streams, and NO_COLOR.
+    /// Detects the terminals and the colors of the streams, from `choice` and the environment.
     pub(crate) fn detect(choice: ColorChoice) -> Self {
         let decide = |terminal: bool| match choice {
             ColorChoice::Always => anstream::ColorChoice::AlwaysAnsi,
@@ -56,75 +56,73 @@ impl StandardStreams {
         let out_is_terminal = std::io::stdout().is_terminal();
         let err_is_terminal = std::io::stderr().is_terminal();
         Self {
-            out: resolve_color(decide(out_is_terminal)),
-            err: resolve_color(decide(err_is_terminal)),
+            out: resolve_auto_color(decide(out_is_terminal)),
+            err: resolve_auto_color(decide(err_is_terminal)),
             out_is_terminal,
             err_is_terminal,
             in_is_terminal: std::io::stdin().is_terminal(),
         }
     }
 
-    /// Returns the stream for results for people.
+    /// Returns a sanitizing writer to standard output for text that people read.
     pub(crate) fn human_out(self) -> SanitizedWriter {
-        self.out_with_style(EscapeStyle::Text)
+        self.out_in_format(EscapeStyle::Text)
     }
 
-    /// Returns the stream for results in a format. At a terminal nothing is exact.
-    pub(crate) fn out_with_style(self, spelling: EscapeStyle) -> SanitizedWriter {
+    /// Returns a sanitizing writer to standard output for results in a format. At a terminal, exact output is sanitized as well.
+    pub(crate) fn out_in_format(self, spelling: EscapeStyle) -> SanitizedWriter {
         match spelling {
             EscapeStyle::Exact if !self.out_is_terminal => SanitizedWriter::new(
-                ErrorNotingWriter(ClosablePipe::for_stdout(std::io::stdout())),
+                OutputErrorRecorder(ClosablePipe::for_stdout(std::io::stdout())),
                 &OUT,
                 spelling,
             ),
             EscapeStyle::Exact => self.human_out(),
             _ => {
                 let out = anstream::AutoStream::new(std::io::stdout(), self.out);
-                SanitizedWriter::new(ErrorNotingWriter(ClosablePipe::for_stdout(out)), &OUT, spelling)
+                SanitizedWriter::new(OutputErrorRecorder(ClosablePipe::for_stdout(out)), &OUT, spelling)
             }
         }
     }
 
-    /// Returns the stream for the frames of a protocol, which is read by a program and not shown: JSON, whose control
-    /// characters are escaped. Whoever writes to it holds no lock of standard output: a program that ends does not wait
-    /// for a reader.
+    /// Returns an unsanitized writer to standard output for protocol messages in JSON, whose control characters are escaped.
+    /// The writer does not lock standard output, so that a program that exits does not wait for its reader.
     pub(crate) fn protocol_out(self) -> impl Write + Send + 'static {
         let cloned_fd = std::io::stdout().as_fd().try_clone_to_owned();
         let out: Box<dyn Write + Send> = match cloned_fd {
             Ok(stdout_fd) => Box::new(std::fs::File::from(stdout_fd)),
             Err(_) => Box::new(std::io::stdout()),
         };
-        ErrorNotingWriter(out)
+        OutputErrorRecorder(out)
     }
 
-    /// Likewise, for a server that does not wait for its client.
+    /// Returns an async writer to standard output for the protocol messages of a server that does not wait for its client.
     pub(crate) fn protocol_out_async(self) -> tokio::io::Stdout {
         tokio::io::stdout()
     }
 
-    /// Returns the stream for everything else.
+    /// Returns a sanitizing writer to standard error, for messages, progress and questions.
     pub(crate) fn human_err(self) -> SanitizedWriter {
         let err = anstream::AutoStream::new(std::io::stderr(), self.err);
         SanitizedWriter::new(ClosablePipe::for_stderr(err), &ERR, EscapeStyle::Text)
     }
 
-    /// Returns the same with styles also where no colours are wanted, as long as the terminal knows styles.
-    pub(crate) fn styled_err(self) -> SanitizedWriter {
+    /// Returns a sanitizing writer to standard error that keeps styles even if colors are off. A dumb terminal gets no styles.
+    pub(crate) fn styled_err_without_colors(self) -> SanitizedWriter {
         match is_dumb_terminal() {
             true => self.human_err(),
             false => SanitizedWriter::new(ClosablePipe::for_stderr(std::io::stderr()), &ERR, EscapeStyle::Text),
         }
     }
 
-    /// Writes a code that steers the terminal to standard error, also if it shows no colours. Only a text of the program
-    /// itself can be such a code.
-    pub(crate) fn write_err_code(self, code: &'static str) {
+    /// Writes a terminal control code to standard error, even if colors are off. Ignores a failed write.
+    pub(crate) fn write_terminal_code(self, code: &'static str) {
         let mut err = std::io::stderr();
         let _ = err.write_all(code.as_bytes()).and_then(|()| err.flush());
     }
 
     /// Returns whether standard output and standard error are the same terminal, file or pipe.
-    pub(crate) fn are_same_file(self) -> bool {
+    pub(crate) fn are_out_and_err_same_file(self) -> bool {
         #[cfg(unix)]
         {
             let (out, err) = (
@@ -141,36 +139,37 @@ impl StandardStreams {
         }
     }
 
-    /// Returns the width of lines on standard output.
+    /// Returns the width of lines on standard output. The width is unlimited if standard output is not a terminal.
     pub(crate) fn out_width(self) -> LineWidth {
-        line_width(self.out_is_terminal, &Term::stdout())
+        terminal_line_width(self.out_is_terminal, &Term::stdout())
     }
 
-    /// Returns the width of lines on standard error.
+    /// Returns the width of lines on standard error. The width is unlimited if standard error is not a terminal.
     pub(crate) fn err_width(self) -> LineWidth {
-        line_width(self.err_is_terminal, &Term::stderr())
+        terminal_line_width(self.err_is_terminal, &Term::stderr())
     }
 
-    /// Returns whether standard error shows colours.
+    /// Returns whether standard error shows colors.
     pub(crate) fn colors_on_stderr(self) -> bool {
         self.err != anstream::ColorChoice::Never
     }
 
-    /// Returns whether standard output shows colours.
+    /// Returns whether standard output shows colors.
     pub(crate) fn colors_on_stdout(self) -> bool {
         self.out != anstream::ColorChoice::Never
     }
 }
 
-fn line_width(is_terminal: bool, terminal: &Term) -> LineWidth {
+/// Returns the width of the terminal, or an unlimited width if the stream is not a terminal.
+fn terminal_line_width(is_terminal: bool, terminal: &Term) -> LineWidth {
     match is_terminal {
         true => LineWidth::for_terminal(terminal.size_checked().map(|(_, columns)| columns)),
         false => LineWidth::UNLIMITED,
     }
 }
 
-/// Resolves `Auto` with NO_COLOR, CLICOLOR and TERM.
-fn resolve_color(choice: anstream::ColorChoice) -> anstream::ColorChoice {
+/// Replaces `Auto` by `Always` or `Never`, from `NO_COLOR` and `TERM`. Returns other choices unchanged.
+fn resolve_auto_color(choice: anstream::ColorChoice) -> anstream::ColorChoice {
     let wants_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb_terminal();
     match choice {
         anstream::ColorChoice::Auto if wants_color => anstream::ColorChoice::Always,
@@ -179,18 +178,18 @@ fn resolve_color(choice: anstream::ColorChoice) -> anstream::ColorChoice {
     }
 }
 
+/// Returns whether `TERM` names a terminal without styles.
 fn is_dumb_terminal() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Returns whether a CI that takes lines of its log for commands runs the program: GitHub Actions, Azure Pipelines or
-/// TeamCity.
-fn is_ci_log() -> bool {
+/// Returns whether the program runs in a CI that interprets lines of the log as commands: GitHub Actions, Azure Pipelines, TeamCity.
+fn is_in_command_reading_ci() -> bool {
     let is_true = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
     is_true("GITHUB_ACTIONS") || is_true("TF_BUILD") || std::env::var_os("TEAMCITY_VERSION").is_some()
 }
 
-/// Returns whether the stream goes into a file, which is nobody's log.
+/// Returns whether the stream is a regular file, which a CI does not interpret.
 #[cfg(unix)]
 fn is_regular_file(stream: &impl std::os::fd::AsFd) -> bool {
     let opened = stream.as_fd().try_clone_to_owned().map(std::fs::File::from);

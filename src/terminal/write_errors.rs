@@ -1,4 +1,4 @@
-//! Standard output, and whether everything that was printed reached it.
+//! Errors of standard output.
 //!
 //! A command goes on if its output cannot be written: a run is recorded whether somebody sees it or not. The program then ends
 //! with an error. A pipe that its reader has closed is no error: the reader needs no more, and later text is dropped.
@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The first error of standard output.
+/// First error of standard output.
 static FIRST: OnceLock<String> = OnceLock::new();
 
 /// Whether the reader of standard output has closed the pipe.
@@ -66,20 +66,20 @@ impl<W: Write> Write for ClosablePipe<W> {
 }
 
 /// Standard output that notes its first error.
-pub(crate) struct ErrorNotingWriter<W>(pub(crate) W);
+pub(crate) struct OutputErrorRecorder<W>(pub(crate) W);
 
-impl<W: Write> Write for ErrorNotingWriter<W> {
+impl<W: Write> Write for OutputErrorRecorder<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        note_error(self.0.write(bytes))
+        record_output_error(self.0.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        note_error(self.0.flush())
+        record_output_error(self.0.flush())
     }
 }
 
-/// Notes the error, unless it only says that nobody reads any more.
-pub(crate) fn note_error<T>(result: io::Result<T>) -> io::Result<T> {
+/// Records the first error of standard output, and returns the result unchanged. Ignores closed pipes and interruptions.
+pub(crate) fn record_output_error<T>(result: io::Result<T>) -> io::Result<T> {
     if let Err(error) = &result
         && !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted)
     {
@@ -89,8 +89,8 @@ pub(crate) fn note_error<T>(result: io::Result<T>) -> io::Result<T> {
 }
 
 /// Writes what is still held back; the first error of standard output, if there was one.
-pub(crate) fn flush_and_get_error() -> Option<&'static str> {
-    let _is_noted = note_error(ClosablePipe::for_stdout(io::stdout()).flush());
+pub(crate) fn flush_and_take_output_error() -> Option<&'static str> {
+    let _is_noted = record_output_error(ClosablePipe::for_stdout(io::stdout()).flush());
     FIRST.get().map(String::as_str)
 }
 
@@ -141,11 +141,11 @@ mod tests {
     #[test]
     fn a_closed_pipe_is_no_error_and_the_first_other_error_is_kept() {
         for kind in [ErrorKind::BrokenPipe, ErrorKind::Interrupted] {
-            assert!(ErrorNotingWriter(Fails(kind)).write(b"x").is_err());
+            assert!(OutputErrorRecorder(Fails(kind)).write(b"x").is_err());
             assert_eq!(FIRST.get(), None, "{kind}");
         }
         for kind in [ErrorKind::StorageFull, ErrorKind::PermissionDenied] {
-            assert!(ErrorNotingWriter(Fails(kind)).write(b"x").is_err());
+            assert!(OutputErrorRecorder(Fails(kind)).write(b"x").is_err());
         }
         assert_eq!(FIRST.get(), Some(&io::Error::from(ErrorKind::StorageFull).to_string()));
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::Workspace;
 use ensemble_agents::agent::BoxFuture;
 use ensemble_agents::agent::chat::{Dialogue, ModelTools};
-use ensemble_core::thread::{Thread, ToolCall, ToolEnd};
+use ensemble_core::thread::{Thread, ToolCall, ToolCallEnd};
 use ensemble_language::ensemble::ModelProfile;
 use ensemble_models::{Model, ModelNetwork, ToolSpec};
 
@@ -189,7 +189,7 @@ impl ModelTools for Adder {
     fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
         let sum = call.arguments["a"].as_i64().unwrap_or_default() + call.arguments["b"].as_i64().unwrap_or_default();
         self.0.lock().expect("unpoisoned").push(call.arguments.clone());
-        Box::pin(async move { call.with_end(ToolEnd::Result(json!(sum)), 0.0) })
+        Box::pin(async move { call.with_end(ToolCallEnd::Result(json!(sum)), 0.0) })
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests look at files and start programs")]
 
-use ensemble_core::log::FORMAT;
+use ensemble_core::log::JOURNAL_FORMAT;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -330,7 +330,7 @@ fn a_journal_of_another_version_is_refused() {
     let text = std::fs::read_to_string(original.runs()[0].join("journal.jsonl")).expect("the journal");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let (body, _) = lines[0]
-        .replace(&format!("\"format\":{FORMAT}"), "\"format\":999")
+        .replace(&format!("\"format\":{JOURNAL_FORMAT}"), "\"format\":999")
         .rsplit_once(",\"crc\"")
         .map(|(a, b)| (a.to_owned(), b.to_owned()))
         .expect("a checksum");

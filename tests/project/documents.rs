@@ -622,7 +622,7 @@ fn the_format_of_journals_is_the_one_that_the_architecture_names() {
     let page = read("docs/architecture.md");
     let sentence = format!(
         "`run_started.format` is the version of the whole file; it is {}.",
-        ensemble_core::log::FORMAT
+        ensemble_core::log::JOURNAL_FORMAT
     );
     assert!(page.contains(&sentence), "{sentence}");
 }

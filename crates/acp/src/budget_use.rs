@@ -1,21 +1,21 @@
 //! The use of the budget of a session, for the client.
 //!
-//! Invariant: the numbers are those with which the run decides whether its budget is used up.
+//! Invariant: the numbers are those with which the run checks its budget.
 
 use ensemble_core::conversation::{Event, Record};
 use ensemble_history::{RunHistory, RunTotals};
 use ensemble_language::data::ModelUsage;
 use ensemble_language::ensemble::{BudgetScope, BudgetStatus, ConversationLimits};
 
-/// Use of a budget in tokens, for the client.
+/// The use of a budget as tokens, which is sent to the client.
 #[derive(Debug)]
-pub(crate) struct BudgetUpdate {
+pub(crate) struct BudgetUsageUpdate {
     pub(crate) used: u64,
     pub(crate) most: u64,
     pub(crate) budget: BudgetStatus,
 }
 
-/// The use of the budget of a session until now.
+/// The use of the budget of a session until now, computed from the records.
 pub(crate) struct SessionBudgetUse {
     limits: ConversationLimits,
     history: RunHistory,
@@ -24,6 +24,7 @@ pub(crate) struct SessionBudgetUse {
 }
 
 impl SessionBudgetUse {
+    /// Creates the use of a new session with these limits.
     pub(crate) fn new(limits: &ConversationLimits) -> Self {
         Self {
             limits: limits.clone(),
@@ -45,11 +46,9 @@ impl SessionBudgetUse {
         self.history.run_totals()
     }
 
-    /// Returns the update for the client. Returns `None` without a budget, or if a cost budget cannot be converted to tokens yet.
-    ///
-    /// The protocol states a usage in tokens. A budget that is only a cost is stated as the tokens that it buys at the
-    /// average price so far.
-    pub(crate) fn budget_update(&self) -> Option<BudgetUpdate> {
+    /// Returns the update for the client. A budget that is only a cost is stated as the tokens that it buys at the average price so far,
+    /// because the protocol states a usage in tokens. Returns `None` without a budget, or before the first priced request.
+    pub(crate) fn budget_update(&self) -> Option<BudgetUsageUpdate> {
         let usage = self.history.usage().subtract_earlier(self.used_before);
         let budget = BudgetStatus::after_usage(&self.limits, usage)?;
         let used = usage.input_tokens + usage.output_tokens;
@@ -62,6 +61,6 @@ impl SessionBudgetUse {
             }
             (None, None) => return None,
         };
-        Some(BudgetUpdate { used, most, budget })
+        Some(BudgetUsageUpdate { used, most, budget })
     }
 }

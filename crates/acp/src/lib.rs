@@ -1,7 +1,7 @@
 //! An ensemble as one agent of the Agent Client Protocol, over two streams.
 //!
-//! A session is a run: its id is the id of the run, and each prompt goes on with it. The journal of the run is the only
-//! state, so a session that another process began is loaded from it.
+//! Each session is a run with the same id, and each prompt continues the run. The journal of the run is the only state, so a session that
+//! another process started is loaded from the journal.
 
 mod budget_use;
 mod message_progress;

@@ -1,31 +1,31 @@
-//! The only file that uses the types of the protocol's crate: what a client asks in our words, and what it is told.
+//! Conversions between the types of the protocol's crate and those of this program. No other file uses the protocol's crate.
 //!
-//! Invariant: no other file uses the types of the protocol's crate.
+//! Invariant: no other file uses the types of that crate.
 
 use std::path::{Path, PathBuf};
 
 use agent_client_protocol_schema::v1 as acp;
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{PermissionRequest, QuestionRequest, escape_hidden, escape_hidden_lines};
-use ensemble_history::question_request_text;
+use ensemble_history::question_text_with_refusal;
 use ensemble_runs::{ClientServer, ClientServers};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::budget_use::BudgetUpdate;
+use crate::budget_use::BudgetUsageUpdate;
 use crate::updates::{MessageChunk, ProgressCard, ProgressStatus, SessionUpdate, UpdateSource};
 use crate::wire::RpcError;
 
-/// A session that is opened.
+/// The parameters of a request that creates or opens a session.
 pub(crate) struct SessionParameters {
-    /// Without one, a new session.
+    /// The id of the session to open. `None` means a new session.
     pub(crate) session: Option<String>,
     pub(crate) cwd: PathBuf,
-    /// The client's servers of tools.
+    /// The MCP servers of the client.
     pub(crate) servers: ClientServers,
 }
 
-/// Choice that the client can make for a session, with its values.
+/// A choice that the client can make for a session, with its values.
 pub(crate) struct SessionChoice {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -55,11 +55,11 @@ pub(crate) fn parse_client_capabilities(params: Value) -> Result<ClientCapabilit
     })
 }
 
-/// The facts that a client gives of itself.
+/// The name and the capabilities of a client, as stated in `initialize`.
 pub(crate) struct ClientCapabilities {
-    /// The name of its program.
+    /// The name of the client program.
     pub(crate) name: Option<String>,
-    /// Whether it shows forms.
+    /// True if the client can show forms.
     pub(crate) shows_forms: bool,
 }
 
@@ -83,8 +83,8 @@ pub(crate) fn parse_new_session(params: Value) -> Result<SessionParameters, RpcE
     let request: acp::NewSessionRequest = parse_params(params)?;
     Ok(SessionParameters {
         session: None,
-        cwd: require_absolute(request.cwd)?,
-        servers: client_servers(request.mcp_servers)?,
+        cwd: require_absolute_folder(request.cwd)?,
+        servers: convert_client_servers(request.mcp_servers)?,
     })
 }
 
@@ -93,13 +93,13 @@ pub(crate) fn parse_resumed_session(params: Value) -> Result<SessionParameters, 
     let request: acp::ResumeSessionRequest = parse_params(params)?;
     Ok(SessionParameters {
         session: Some(request.session_id.0.to_string()),
-        cwd: require_absolute(request.cwd)?,
-        servers: client_servers(request.mcp_servers)?,
+        cwd: require_absolute_folder(request.cwd)?,
+        servers: convert_client_servers(request.mcp_servers)?,
     })
 }
 
-/// Returns the folder if its path is absolute.
-fn require_absolute(cwd: PathBuf) -> Result<PathBuf, RpcError> {
+/// Returns the folder unchanged. Fails if its path is relative.
+fn require_absolute_folder(cwd: PathBuf) -> Result<PathBuf, RpcError> {
     match cwd.is_absolute() {
         true => Ok(cwd),
         false => Err(RpcError::invalid_params(format!(
@@ -110,7 +110,7 @@ fn require_absolute(cwd: PathBuf) -> Result<PathBuf, RpcError> {
 }
 
 /// Converts the MCP servers of the client. Fails for transports that are not offered.
-fn client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, RpcError> {
+fn convert_client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, RpcError> {
     let mut servers = ClientServers::default();
     for server in given {
         match server {
@@ -141,7 +141,7 @@ fn client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, RpcError>
     Ok(servers)
 }
 
-/// Parses the session id and the text of a prompt.
+/// Parses the parameters of a prompt. Returns the session id and the text.
 pub(crate) fn parse_prompt(params: Value) -> Result<(String, String), RpcError> {
     let request: acp::PromptRequest = parse_params(params)?;
     let texts: Result<Vec<String>, RpcError> = request.prompt.into_iter().map(prompt_block_text).collect();
@@ -165,7 +165,7 @@ fn prompt_block_text(block: acp::ContentBlock) -> Result<String, RpcError> {
     }
 }
 
-/// Parses the session id, the id of the choice, and the chosen value.
+/// Parses the parameters of a choice. Returns the session id, the id of the choice, and the chosen value.
 pub(crate) fn parse_set_option(params: Value) -> Result<(String, String, String), RpcError> {
     let request: acp::SetSessionConfigOptionRequest = parse_params(params)?;
     let Some(value_id) = request.value.as_value_id() else {
@@ -177,12 +177,12 @@ pub(crate) fn parse_set_option(params: Value) -> Result<(String, String, String)
 
 /// Converts the choices to JSON.
 pub(crate) fn config_options_json(choices: &[SessionChoice]) -> Value {
-    let options: Vec<acp::SessionConfigOption> = choices.iter().map(config_option).collect();
+    let options: Vec<acp::SessionConfigOption> = choices.iter().map(choice_to_config_option).collect();
     to_json(options)
 }
 
 /// Converts a choice to the type of the protocol.
-fn config_option(choice: &SessionChoice) -> acp::SessionConfigOption {
+fn choice_to_config_option(choice: &SessionChoice) -> acp::SessionConfigOption {
     let values = choice.values.iter();
     let values: Vec<acp::SessionConfigSelectOption> = values
         .map(|(id, name)| acp::SessionConfigSelectOption::new(id.clone(), name.clone()))
@@ -208,10 +208,10 @@ pub(crate) fn session_list_entry(id: &str, cwd: &Path, title: &str, updated_at: 
 pub(crate) fn update_notification(session: &str, update: SessionUpdate) -> Value {
     let update = match update {
         SessionUpdate::Prompt(chunk) | SessionUpdate::User(chunk) => {
-            acp::SessionUpdate::UserMessageChunk(content_chunk(chunk))
+            acp::SessionUpdate::UserMessageChunk(to_content_chunk(chunk))
         }
-        SessionUpdate::AgentMessage(chunk) => acp::SessionUpdate::AgentMessageChunk(content_chunk(chunk)),
-        SessionUpdate::Thought(chunk) => acp::SessionUpdate::AgentThoughtChunk(content_chunk(chunk)),
+        SessionUpdate::AgentMessage(chunk) => acp::SessionUpdate::AgentMessageChunk(to_content_chunk(chunk)),
+        SessionUpdate::Thought(chunk) => acp::SessionUpdate::AgentThoughtChunk(to_content_chunk(chunk)),
         SessionUpdate::Plan(agents) => {
             let entries = agents.into_iter().map(|(agent, status)| {
                 acp::PlanEntry::new(agent, acp::PlanEntryPriority::Medium, to_plan_status(status))
@@ -221,27 +221,27 @@ pub(crate) fn update_notification(session: &str, update: SessionUpdate) -> Value
         SessionUpdate::Title(title) => {
             acp::SessionUpdate::SessionInfoUpdate(acp::SessionInfoUpdate::new().title(title))
         }
-        SessionUpdate::Usage(BudgetUpdate { used, most, budget }) => {
+        SessionUpdate::Usage(BudgetUsageUpdate { used, most, budget }) => {
             let meta = Map::from_iter([("ensemble".to_owned(), json!({"budget": budget}))]);
             acp::SessionUpdate::UsageUpdate(acp::UsageUpdate::new(used, most).meta(meta))
         }
-        SessionUpdate::Card(card) => return json!({"sessionId": session, "update": card_json(card)}),
+        SessionUpdate::Card(card) => return json!({"sessionId": session, "update": card_to_tool_call_json(card)}),
     };
     to_json(acp::SessionNotification::new(session.to_owned(), update))
 }
 
 /// Converts a piece of a message to the type of the protocol.
-fn content_chunk(chunk: MessageChunk) -> acp::ContentChunk {
+fn to_content_chunk(chunk: MessageChunk) -> acp::ContentChunk {
     let text = acp::ContentBlock::Text(acp::TextContent::new(chunk.text));
     let content = acp::ContentChunk::new(text).message_id(acp::MessageId::new(chunk.id));
     match chunk.source {
-        Some(source) => content.meta(source_meta(&source)),
+        Some(source) => content.meta(update_source_metadata(&source)),
         None => content,
     }
 }
 
 /// Creates the metadata of an update: the agent and its execution, with the names of the outer runs.
-fn source_meta(source: &UpdateSource) -> Map<String, Value> {
+fn update_source_metadata(source: &UpdateSource) -> Map<String, Value> {
     let mut names = json!({"agent": source.agent, "execution": source.execution});
     if !source.nested.is_empty() {
         names["nested"] = json!(source.nested);
@@ -260,7 +260,7 @@ fn to_plan_status(status: ProgressStatus) -> acp::PlanEntryStatus {
 }
 
 /// Converts a card to a tool call of the protocol.
-fn card_json(card: ProgressCard) -> Value {
+fn card_to_tool_call_json(card: ProgressCard) -> Value {
     let status = match card.status {
         ProgressStatus::Pending => "pending",
         ProgressStatus::Running => "in_progress",
@@ -269,7 +269,7 @@ fn card_json(card: ProgressCard) -> Value {
     };
     let update_kind = if card.is_new { "tool_call" } else { "tool_call_update" };
     let mut json = json!({"sessionUpdate": update_kind, "toolCallId": card.id, "title": card.title, "status": status});
-    json["_meta"] = source_meta(&card.source).into();
+    json["_meta"] = update_source_metadata(&card.source).into();
     json["kind"] = if card.is_tool { "other" } else { "think" }.into();
     if let Some(input) = card.input {
         json["rawInput"] = input;
@@ -303,18 +303,18 @@ pub(crate) fn permission_request(session: &str, card: &str, wanted: &PermissionR
 
 /// Parses the decision about a call. Returns `None` if the client has cancelled the question.
 pub(crate) fn parse_permission_decision(answer: &Value) -> Option<PermissionDecision> {
-    let decision = PermissionDecision::from_word(selected_option(answer)?);
+    let decision = PermissionDecision::from_journal_word(selected_option_id(answer)?);
     Some(decision.unwrap_or(PermissionDecision::Denied))
 }
 
 /// Returns the id of the selected option.
-pub(crate) fn selected_option(answer: &Value) -> Option<&str> {
+pub(crate) fn selected_option_id(answer: &Value) -> Option<&str> {
     answer["outcome"]["optionId"].as_str()
 }
 
 /// Creates a request that shows the choices of a question as options.
 pub(crate) fn question_options_request(session: &str, card: &str, asked: &QuestionRequest) -> Value {
-    let choices = asked.request.shown_choices().into_iter().enumerate();
+    let choices = asked.request.escaped_choices().into_iter().enumerate();
     let options: Vec<Value> = choices
         .map(|(at, choice)| json!({"optionId": at.to_string(), "name": choice, "kind": "allow_once"}))
         .collect();
@@ -326,9 +326,9 @@ pub(crate) fn question_options_request(session: &str, card: &str, asked: &Questi
 pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> Value {
     let mut answer = json!({"type": "string", "title": escape_hidden(&asked.request.address.to_string())});
     if !asked.request.question.choices.is_empty() {
-        answer["enum"] = json!(asked.request.shown_choices());
+        answer["enum"] = json!(asked.request.escaped_choices());
     }
-    if let Some(default) = asked.shown_default() {
+    if let Some(default) = asked.escaped_default() {
         answer["default"] = default.into();
     }
     json!({
@@ -343,10 +343,10 @@ pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> V
 pub(crate) fn parse_form_answer(asked: &QuestionRequest, answer: &Value) -> Option<String> {
     (answer["action"] == "accept").then_some(())?;
     let shown = answer["content"]["answer"].as_str()?;
-    Some(asked.find_shown_answer(shown).to_owned())
+    Some(asked.unescape_answer(shown).to_owned())
 }
 
 /// Renders a question with escaped hidden characters, line by line.
 pub(crate) fn question_message(asked: &QuestionRequest) -> String {
-    escape_hidden_lines(&question_request_text(asked))
+    escape_hidden_lines(&question_text_with_refusal(asked))
 }

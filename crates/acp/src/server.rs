@@ -1,4 +1,4 @@
-//! The server: requests of the client, and its sessions.
+//! The server of one client: its requests and its sessions.
 //!
 //! Invariant: the journals of runs are the only state.
 
@@ -17,7 +17,7 @@ use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::store::files::FileStore;
+use ensemble_runs::store::files::FileRunStore;
 use ensemble_runs::{RunEventKind, Runs};
 use ensemble_wire::json_rpc::{INVALID_REQUEST, is_message_id};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ use crate::turn::{SessionPrompt, find_recorded_question, send_session_update};
 use crate::updates::{SentUpdates, SessionUpdate, session_title};
 use crate::wire::{ClientWire, RpcError, UnreadableLine, spawn_reader, spawn_writer};
 
-/// Maximum time for the client to read the remaining messages at the end.
+/// The maximum time for the client to read the remaining messages at the end.
 const FINAL_WRITE_TIME: Duration = Duration::from_secs(1);
 /// Who cancels the run of a session that is closed.
 const CLOSING_CLIENT: &str = "the client of the Agent Client Protocol, which closed the session";
@@ -39,11 +39,11 @@ const SESSION_IS_LOADING: &str = "the session is being loaded";
 /// Most sessions in a list.
 const MAX_LISTED_SESSIONS: usize = 100;
 
-/// Services of the program that the server needs.
+/// The services of the program that the server needs.
 pub struct AcpServices {
     /// The runs as seen from a folder.
     pub runs: Box<dyn Fn(&Path) -> Runs>,
-    /// The file or folder whose ensembles are served, absolute; `None`: those of the folder of each session.
+    /// The absolute path of the file or folder whose ensembles are served. `None` means the folder of each session.
     pub served_path: Option<PathBuf>,
     /// The folder of the process.
     pub folder: PathBuf,
@@ -85,7 +85,7 @@ async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>
     let _unread = tokio::time::timeout(FINAL_WRITE_TIME, is_written).await;
 }
 
-/// Server of one client with its sessions.
+/// A server of one client with its sessions.
 struct AcpServer {
     wire: Rc<ClientWire>,
     services: AcpServices,
@@ -122,7 +122,8 @@ impl Drop for LoadingSession {
 }
 
 impl AcpServer {
-    /// Handles a message of the client. Spawns a task for a request.
+    /// Handles a message of the client: a request, a notification or a response. Spawns a task for each request, so that later messages are
+    /// not delayed.
     async fn handle_message(self: &Rc<Self>, message: Result<Value, UnreadableLine>) {
         let mut message = match message {
             Ok(message) => message,
@@ -169,7 +170,7 @@ impl AcpServer {
         }
     }
 
-    /// Cancels the prompts that a cancellation notification means.
+    /// Cancels the prompts that a cancellation notification names. Ignores other notifications.
     fn apply_cancellation(&self, method: &str, params: &Value) {
         for session in self.sessions.borrow().values() {
             let turn = session.turn.borrow();
@@ -201,11 +202,11 @@ impl AcpServer {
             "authenticate" => Ok(json!({})),
             "session/new" => self.create_session(protocol::parse_new_session(params)?),
             "session/load" => {
-                self.reopen_session(protocol::parse_resumed_session(params)?, true)
+                self.open_recorded_session(protocol::parse_resumed_session(params)?, true)
                     .await
             }
             "session/resume" => {
-                self.reopen_session(protocol::parse_resumed_session(params)?, false)
+                self.open_recorded_session(protocol::parse_resumed_session(params)?, false)
                     .await
             }
             "session/list" => self.list_sessions(params["cwd"].as_str().map(Path::new)).await,
@@ -216,7 +217,7 @@ impl AcpServer {
             }
             "session/set_config_option" => {
                 let (session, id, value) = protocol::parse_set_option(params)?;
-                let session = self.resolve_session(&session)?;
+                let session = self.resolve_open_session(&session)?;
                 session.apply_choice(&id, &value)?;
                 Ok(json!({"configOptions": session.choices_json()}))
             }
@@ -224,10 +225,11 @@ impl AcpServer {
         }
     }
 
-    /// Registers a prompt as the active one of its session, so that a later cancellation finds it.
+    /// Registers a prompt as the active prompt of its session, so that a cancellation finds the prompt. Returns the prompt and its text.
+    /// Fails if another prompt of the session is running.
     fn register_prompt(&self, id: &Value, params: Value) -> Result<(SessionPrompt, String), RpcError> {
         let (session, text) = protocol::parse_prompt(params)?;
-        let session = self.resolve_session(&session)?;
+        let session = self.resolve_open_session(&session)?;
         if session.turn.borrow().is_some() {
             return Err(RpcError::new(INVALID_REQUEST, "the previous prompt is still running"));
         }
@@ -249,7 +251,7 @@ impl AcpServer {
     }
 
     /// Resolves an open session by its id.
-    fn resolve_session(&self, id: &str) -> Result<Rc<AcpSession>, RpcError> {
+    fn resolve_open_session(&self, id: &str) -> Result<Rc<AcpSession>, RpcError> {
         let session = self.sessions.borrow().get(id).cloned();
         session.ok_or_else(|| RpcError::new(-32002, format!("there is no session `{id}`")))
     }
@@ -257,12 +259,12 @@ impl AcpServer {
     /// Creates the service for the runs of a folder, stored in its project.
     fn run_service_for_folder(&self, folder: &Path) -> RunService {
         let runs = (self.services.runs)(folder);
-        let store = FileStore::for_project(&runs.project().project_root(folder));
+        let store = FileRunStore::for_project(&runs.project().project_root(folder));
         RunService::new(runs.with_store(Arc::new(store)))
     }
 
-    /// Lists the ensembles that are offered to a session, with their files.
-    fn list_ensembles(&self, cwd: &Path) -> Vec<(String, PathBuf)> {
+    /// Lists the ensembles that are offered to a session in this folder, each with its file.
+    fn list_offered_ensembles(&self, cwd: &Path) -> Vec<(String, PathBuf)> {
         let folder = match &self.services.served_path {
             Some(file) if !file.is_dir() => return vec![(file.display().to_string(), file.clone())],
             Some(folder) => folder,
@@ -280,9 +282,9 @@ impl AcpServer {
     fn create_session(&self, opened: SessionParameters) -> Result<Value, RpcError> {
         let service = self.run_service_for_folder(&opened.cwd);
         let host = service.runs().host();
-        let number = (host.random_number() * f64::from(RunId::PER_TIME)) as u32;
-        let id = RunId::from_time(host.now(), number);
-        let session = AcpSession::new(id.clone(), service, self.list_ensembles(&opened.cwd))?;
+        let number = (host.random_number() * f64::from(RunId::IDS_PER_TIME)) as u32;
+        let id = RunId::from_time_and_number(host.now(), number);
+        let session = AcpSession::new(id.clone(), service, self.list_offered_ensembles(&opened.cwd))?;
         session.client.borrow_mut().clone_from(&self.client.borrow());
         session.servers.replace(Arc::new(opened.servers));
         let answer = json!({"sessionId": id.as_str(), "configOptions": session.choices_json()});
@@ -312,7 +314,7 @@ impl AcpServer {
 
     /// Opens the session of a recorded run. `is_told` sends the updates of its records to the client. A session that is open
     /// stays the same session.
-    async fn reopen_session(&self, opened: SessionParameters, is_told: bool) -> Result<Value, RpcError> {
+    async fn open_recorded_session(&self, opened: SessionParameters, is_told: bool) -> Result<Value, RpcError> {
         let session_id = opened.session.unwrap_or_default();
         let id = RunId::parse(&session_id).map_err(|error| RpcError::new(-32002, error))?;
         let closing_session = self.closing_sessions.borrow().get(&session_id).cloned();
@@ -387,7 +389,7 @@ impl AcpServer {
         let folder = cwd.unwrap_or(&self.services.folder);
         let summaries = self
             .run_service_for_folder(folder)
-            .list_summaries(MAX_LISTED_SESSIONS)
+            .load_latest_summaries(MAX_LISTED_SESSIONS)
             .await
             .map_err(RpcError::internal_error)?;
         // A run that cannot be read is no session.

@@ -1,6 +1,6 @@
-//! A session: a run, what it is set to, and what was told of it.
+//! A session of a client: its run, its choices, and the updates that were sent.
 //!
-//! Invariant: its id is that of its run.
+//! Invariant: the id of a session is the id of its run.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -15,17 +15,17 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::protocol::{SessionChoice, config_options_json};
-use crate::updates::{MessageChunk, SentUpdates, SessionUpdate};
+use crate::updates::{MessageChunk, SessionUpdateTracker, SessionUpdate};
 use crate::wire::RpcError;
 
-/// The choice of the ensemble.
+/// The id of the choice of the ensemble.
 const ENSEMBLE_CHOICE_ID: &str = "ensemble";
 /// The id of the message about servers that are not used.
 const UNUSED_SERVERS_ID: &str = "unused-servers";
 /// Value of a model choice that keeps the model in the file.
 const UNCHANGED_MODEL_VALUE: &str = "as_written";
 
-/// Session of a client, which corresponds to one run.
+/// A session of a client, which corresponds to one run.
 pub(crate) struct AcpSession {
     pub(crate) id: RunId,
     pub(crate) service: RunService,
@@ -37,12 +37,12 @@ pub(crate) struct AcpSession {
     models: RefCell<Vec<(String, String)>>,
     /// The run has begun.
     pub(crate) has_begun: Cell<bool>,
-    pub(crate) story: RefCell<SentUpdates>,
+    pub(crate) story: RefCell<SessionUpdateTracker>,
     /// The client's servers of tools.
     pub(crate) servers: RefCell<Arc<ClientServers>>,
     /// The name of the client, if the client gave one.
     pub(crate) client: RefCell<Option<String>>,
-    /// The client was told which of them are not used.
+    /// True if the client was informed about the unused servers.
     pub(crate) has_told_unused: Cell<bool>,
     pub(crate) turn: RefCell<Option<ActivePrompt>>,
     /// The question that was shown as text. The next prompt is its answer.
@@ -53,7 +53,7 @@ pub(crate) struct AcpSession {
     pub(crate) is_loading: Cell<bool>,
 }
 
-/// Prompt that is being handled, with its cancellation.
+/// A prompt that is being handled, with its cancellation.
 pub(crate) struct ActivePrompt {
     /// The id of its request.
     pub(crate) request: Value,
@@ -77,7 +77,7 @@ impl AcpSession {
         Self::with_state(id, service, read, Vec::new(), true)
     }
 
-    /// Creates a session. `has_begun` means that its run exists.
+    /// Creates a session. `read` is the loaded ensemble, and `has_begun` is true if the run exists.
     fn with_state(
         id: RunId,
         service: RunService,
@@ -86,7 +86,7 @@ impl AcpSession {
         has_begun: bool,
     ) -> Self {
         Self {
-            story: RefCell::new(SentUpdates::new(id.clone(), &read)),
+            story: RefCell::new(SessionUpdateTracker::new(id.clone(), &read)),
             id,
             service,
             ensembles,
@@ -107,17 +107,17 @@ impl AcpSession {
     /// Creates the author of answers from the client.
     pub(crate) fn client_answer_author(&self) -> AnswerAuthor {
         let client = self.client.borrow();
-        AnswerAuthor::with_user(AnswerSource::Acp, client.as_deref().unwrap_or_default())
+        AnswerAuthor::with_visible_user(AnswerSource::Acp, client.as_deref().unwrap_or_default())
     }
 
     /// Returns a reference to the file of the chosen ensemble.
     pub(crate) fn ensemble_ref(&self) -> EnsembleRef {
         let file = self.ensembles.get(self.chosen_index.get());
-        EnsembleRef::from_file(file.map_or_else(String::new, |(_, file)| file.display().to_string()))
+        EnsembleRef::from_file_or_name(file.map_or_else(String::new, |(_, file)| file.display().to_string()))
     }
 
     /// Creates the options of a run that starts or resumes.
-    pub(crate) fn run_options(&self) -> RunOptions {
+    pub(crate) fn build_run_options(&self) -> RunOptions {
         let models = self.models.borrow();
         let options = RunOptions {
             servers: self.servers.borrow().clone(),
@@ -167,11 +167,11 @@ impl AcpSession {
 
     /// Converts the choices of the client to JSON.
     pub(crate) fn choices_json(&self) -> Value {
-        config_options_json(&self.offered_choices())
+        config_options_json(&self.list_offered_choices())
     }
 
     /// Lists the choices of the client: the ensemble before the start, and a model for each profile.
-    fn offered_choices(&self) -> Vec<SessionChoice> {
+    fn list_offered_choices(&self) -> Vec<SessionChoice> {
         let read = self.current_ensemble.borrow();
         let models = self.models.borrow();
         let mut offered = Vec::new();
@@ -217,7 +217,7 @@ impl AcpSession {
 
     /// Sets the ensemble or the model of a profile to the chosen value.
     pub(crate) fn apply_choice(&self, id: &str, chosen: &str) -> Result<(), RpcError> {
-        let offered = self.offered_choices();
+        let offered = self.list_offered_choices();
         let choice = offered.iter().find(|choice| choice.id == id);
         let choice = choice.ok_or_else(|| RpcError::invalid_params(format!("there is no option `{id}` now")))?;
         let at = choice.values.iter().position(|(known, _)| known == chosen);
@@ -233,7 +233,7 @@ impl AcpSession {
         let read = load_ensemble(&self.service, &self.ensembles[at].1)?;
         self.chosen_index.set(at);
         self.models.borrow_mut().clear();
-        self.story.replace(SentUpdates::new(self.id.clone(), &read));
+        self.story.replace(SessionUpdateTracker::new(self.id.clone(), &read));
         self.current_ensemble.replace(read);
         Ok(())
     }
@@ -243,7 +243,7 @@ impl AcpSession {
 fn load_ensemble(service: &RunService, file: &Path) -> Result<Arc<Ensemble>, RpcError> {
     let prepared = service
         .runs()
-        .prepare_ensemble(&EnsembleRef::from_file(file.display().to_string()));
+        .load_prepared_ensemble(&EnsembleRef::from_file_or_name(file.display().to_string()));
     let prepared = prepared.map_err(RpcError::internal_error)?;
     Ok(prepared.plan.ensemble().clone())
 }

@@ -9,14 +9,14 @@ use ensemble_core::conversation::{CompletionReason, Event, ExecutionEnd, RunEnde
 use ensemble_core::store::{NestedRunName, RunId};
 use ensemble_core::thread::{StopReason, ThreadIteration};
 
-/// Run, agent, and optional part of an execution.
+/// The run, the agent, and the part if the stop concerns a part of an execution.
 type StopReasonKey = (RunId, Arc<str>, Option<Arc<str>>);
 
-/// Latest stop reasons of the agents of a run and of its nested runs.
+/// The latest stop reasons of the agents of a run and of its nested runs.
 #[derive(Debug, Default)]
 pub(crate) struct StopReasons(BTreeMap<StopReasonKey, AgentStop>);
 
-/// Stop of the latest execution of an agent.
+/// The stop reason of the latest execution of an agent. `is_failure` is true if the execution failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AgentStop {
     reason: StopReason,
@@ -35,12 +35,12 @@ impl StopReasons {
                 self.0.retain(|key, _| !is_earlier(key));
             }
             Event::PartEnded(part) if part.usage.is_some() => {
-                let stop = find_stop(&part.end, &part.exchange);
+                let stop = find_model_stop(&part.end, &part.exchange);
                 self.set_stop((run.clone(), part.agent.clone(), Some(part.key.clone())), stop);
             }
             // A call without a model uses no tokens. That it was refused is an error.
             Event::ExecutionFinished(finished) if finished.usage.is_some() => {
-                let stop = find_stop(&finished.end, &finished.exchange);
+                let stop = find_model_stop(&finished.end, &finished.exchange);
                 self.set_stop((run.clone(), finished.agent.clone(), None), stop);
             }
             Event::RunEnded(ended) if !ended.is_success() => {
@@ -80,13 +80,13 @@ impl StopReasons {
             CompletionReason::Cancelled => Some("cancelled"),
             CompletionReason::AgentFailed => {
                 let failed = ended.failed.as_ref().map(|failed| &failed.agent);
-                self.find_failure_reason(run, failed).and_then(reason_word)
+                self.find_failure_reason(run, failed).and_then(protocol_stop_reason)
             }
             CompletionReason::Unsuccessful if self.has_cut_off_reply() => Some("max_tokens"),
             CompletionReason::Unsuccessful => self
                 .find_failure_reason(run, None)
                 .filter(|reason| *reason != StopReason::Refusal)
-                .and_then(reason_word),
+                .and_then(protocol_stop_reason),
             CompletionReason::ConditionFailed | CompletionReason::Timeout | CompletionReason::Completed => None,
         }
     }
@@ -110,13 +110,14 @@ impl StopReasons {
 /// Returns whether an execution of this agent contains the run `inner`.
 fn contains_run(run: &RunId, agent: &str, inner: &RunId) -> bool {
     let depth = run.nested_names().count();
-    let is_below = run.outermost() == inner.outermost() && run.nested_names().eq(inner.nested_names().take(depth));
+    let is_below =
+        run.outermost_run_id() == inner.outermost_run_id() && run.nested_names().eq(inner.nested_names().take(depth));
     let name = inner.nested_names().nth(depth).and_then(NestedRunName::parse);
     is_below && name.is_some_and(|name| name.agent == agent)
 }
 
 /// Returns the stop reason in the protocol. Returns `None` for a normal end and a cancellation.
-fn reason_word(reason: StopReason) -> Option<&'static str> {
+fn protocol_stop_reason(reason: StopReason) -> Option<&'static str> {
     match reason {
         StopReason::MaxTokens => Some("max_tokens"),
         StopReason::MaxTurnRequests => Some("max_turn_requests"),
@@ -126,7 +127,7 @@ fn reason_word(reason: StopReason) -> Option<&'static str> {
 }
 
 /// Finds the stop reason of the model in an execution.
-fn find_stop(end: &ExecutionEnd, exchange: &[ThreadIteration]) -> Option<AgentStop> {
+fn find_model_stop(end: &ExecutionEnd, exchange: &[ThreadIteration]) -> Option<AgentStop> {
     let last = exchange.last().and_then(ThreadIteration::stop_reason);
     let (reason, is_failure) = match end {
         ExecutionEnd::Succeeded(_) => (last, false),

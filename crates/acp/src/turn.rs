@@ -1,6 +1,6 @@
-//! A prompt: the run begins or goes on with it, and the client is told until the run ends or asks for a text.
+//! The handling of a prompt: starts or continues the run, and sends updates until the run ends or asks a question as text.
 //!
-//! Invariant: a cancelled prompt is answered at once, and as cancelled.
+//! Invariant: a cancelled prompt is answered immediately, with the stop reason `cancelled`.
 
 use std::rc::Rc;
 
@@ -18,12 +18,12 @@ use tokio::task::{JoinSet, spawn_local};
 use crate::protocol;
 use crate::session::AcpSession;
 use crate::stop_reasons::StopReasons;
-use crate::updates::{SentUpdates, SessionUpdate, UpdateSource};
+use crate::updates::{SessionUpdate, SessionUpdateTracker, UpdateSource};
 use crate::wire::{ClientWire, RpcError};
 
-/// The prompt that resumes a run which was cut short, without a message.
+/// The prompt that resumes an interrupted run without a message.
 const RESUME_PROMPT: &str = "/resume";
-/// Who cancels runs.
+/// The name in the journal of the client that cancels a run.
 const CANCELLING_CLIENT: &str = "the client of the Agent Client Protocol";
 
 /// The note for a client whose prompt comes before the question was shown.
@@ -31,7 +31,7 @@ const UNSHOWN_NOTE: &str = "The run waits for an answer to a question that was n
 /// The note for a client whose message waits until a question is answered.
 const WAITING_NOTE: &str = "\n\nThe run asks this question first. Your message follows when the question is answered.";
 
-/// Prompt of a session while it is handled.
+/// A prompt that is being handled, with its session, its client and its cancellation.
 pub(crate) struct SessionPrompt {
     pub(crate) session: Rc<AcpSession>,
     pub(crate) wire: Rc<ClientWire>,
@@ -48,7 +48,8 @@ enum FollowedRunEnd {
 }
 
 impl SessionPrompt {
-    /// Answers the prompt with the reason why it stopped.
+    /// Handles the prompt: starts, answers, resumes or continues the run, and sends updates until the run stops. Returns the stop reason of
+    /// the protocol.
     pub(crate) async fn perform_prompt(mut self, text: String) -> Result<&'static str, RpcError> {
         let first_message = self.session.unused_servers_update();
         self.send_updates(first_message).await;
@@ -62,11 +63,13 @@ impl SessionPrompt {
         }
     }
 
+    /// Decides what the prompt means: the input of a new run, the answer to the shown question, a resume, or a further message. Then
+    /// follows the run until it stops.
     async fn run_until_stop(&mut self, text: String) -> Result<FollowedRunEnd, RpcError> {
         let session = self.session.clone();
         let (service, id) = (&session.service, &session.id);
         if !session.has_begun.get() {
-            let mut options = session.run_options().with_input(text);
+            let mut options = session.build_run_options().with_input(text);
             options.id = Some(id.clone());
             service
                 .start_run(session.ensemble_ref(), options)
@@ -105,11 +108,11 @@ impl SessionPrompt {
     async fn continue_with_text(&mut self, text: String) -> Result<FollowedRunEnd, RpcError> {
         let session = self.session.clone();
         let (service, id) = (&session.service, &session.id);
-        let mut summary = self.run_summary().await?;
+        let mut summary = self.load_run_summary().await?;
         // While a run of this process is being closed, it looks as if another process had it.
         if summary.process.is_some() && summary.questions.is_empty() && service.open_requests(id).is_empty() {
             service.wait_until_closed(id).await;
-            summary = self.run_summary().await?;
+            summary = self.load_run_summary().await?;
         }
         // A question that this client was not shown is not answered by the prompt: the run asks it again.
         let is_unshown = text != RESUME_PROMPT && summary.questions.iter().any(|request| !request.is_permission());
@@ -128,7 +131,7 @@ impl SessionPrompt {
         if is_cut {
             if !service.is_driven_here(id) {
                 service
-                    .resume_run(id, session.run_options())
+                    .resume_run(id, session.build_run_options())
                     .await
                     .map_err(RpcError::internal_error)?;
             }
@@ -164,13 +167,13 @@ impl SessionPrompt {
     }
 
     /// Continues the run with a message of the user.
-    async fn continue_run(&mut self, text: String) -> Result<FollowedRunEnd, RpcError> {
+    async fn continue_with_message(&mut self, text: String) -> Result<FollowedRunEnd, RpcError> {
         let session = self.session.clone();
         // The record of its end comes before its lease is given back.
         session.service.wait_until_closed(&session.id).await;
         let went_on = session
             .service
-            .continue_run(&session.id, text, RunContext::default(), session.run_options())
+            .continue_with_message(&session.id, text, RunContext::default(), session.build_run_options())
             .await;
         went_on.map_err(RpcError::internal_error)?;
         self.follow_and_ask().await
@@ -192,7 +195,7 @@ impl SessionPrompt {
     }
 
     /// Loads the summary of the run of the session.
-    async fn run_summary(&self) -> Result<RunSummary, RpcError> {
+    async fn load_run_summary(&self) -> Result<RunSummary, RpcError> {
         self.session
             .service
             .load_summary(&self.session.id)
@@ -200,7 +203,8 @@ impl SessionPrompt {
             .map_err(RpcError::internal_error)
     }
 
-    /// Tells what happens until the conversation ends.
+    /// Follows the run and sends updates to the client. Asks questions in forms or options, and shows one other question as text. Returns
+    /// at the end of the run or after a question as text. Cancels the run if the prompt is cancelled.
     async fn follow_and_ask(&mut self) -> Result<FollowedRunEnd, RpcError> {
         let session = self.session.clone();
         let next_seq = session.story.borrow().next_seq(&session.id);
@@ -245,7 +249,7 @@ impl SessionPrompt {
                         .shown_question
                         .borrow_mut()
                         .take_if(|shown| shown.digest == asked.request.digest);
-                    asking.spawn_local(ask_question(
+                    asking.spawn_local(ask_and_answer_question(
                         self.session.clone(),
                         self.wire.clone(),
                         self.shows_forms,
@@ -254,7 +258,11 @@ impl SessionPrompt {
                 }
                 RunEventKind::QuestionAsked(_) => waits_for_text = true,
                 RunEventKind::PermissionRequested(wanted) => {
-                    asking.spawn_local(ask_permission(self.session.clone(), self.wire.clone(), wanted));
+                    asking.spawn_local(ask_and_answer_permission(
+                        self.session.clone(),
+                        self.wire.clone(),
+                        wanted,
+                    ));
                 }
             }
             if waits_for_text
@@ -305,7 +313,7 @@ impl SessionPrompt {
     /// Finds the question that is shown as text now: one at a time, so that the next prompt is its answer, and only when no
     /// agent works. A question with choices that is earlier in the file is answered first.
     fn find_text_question(&self, postponed: usize) -> Option<QuestionRequest> {
-        let questions = open_questions(&self.session);
+        let questions = list_open_questions(&self.session);
         let running = self.session.story.borrow().count_running_agents();
         let first = questions.first()?;
         let is_text = !self.shows_forms && !question_has_choices(first);
@@ -395,8 +403,8 @@ pub(crate) async fn send_session_update(wire: &ClientWire, session: &RunId, upda
 }
 
 /// Returns the open questions of the session, in the order of the file.
-fn open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
-    let open = session.service.open_requests(&session.id).into_iter();
+fn list_open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
+    let open = session.service.live_open_requests(&session.id).into_iter();
     open.filter_map(|open| match open {
         OperatorRequest::Question(question) => Some(question),
         OperatorRequest::Permission(_) => None,
@@ -412,17 +420,17 @@ fn question_has_choices(asked: &QuestionRequest) -> bool {
 /// Sends the answer to a shown request to the run.
 async fn answer_request(session: &AcpSession, request: &PendingRequest, answer: RequestAnswer) -> Result<(), RpcError> {
     let request_key = (&request.address, &request.digest);
-    let answered = session.service.answer_request(
+    let answered = session.service.answer_or_resume(
         &session.id,
         request_key,
         answer,
         session.client_answer_author(),
-        session.run_options(),
+        session.build_run_options(),
     );
     answered.await.map_err(RpcError::internal_error)
 }
 
-/// Tells the client why its answer was not used.
+/// Sends the client the reason why its answer was not used, if the answer was refused.
 async fn report_unused_answer(session: &AcpSession, wire: &ClientWire, answered: Result<(), RpcError>) {
     if let Err(refusal) = answered {
         let note = session
@@ -435,7 +443,7 @@ async fn report_unused_answer(session: &AcpSession, wire: &ClientWire, answered:
 
 /// Asks a question in a form or with options, and sends the answer to the run. Asks again if the question does not take the
 /// answer. Without an answer the question stays open.
-async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms: bool, mut asked: QuestionRequest) {
+async fn ask_and_answer_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms: bool, mut asked: QuestionRequest) {
     while let Some(answer) = request_answer(&session, &wire, shows_forms, &asked).await {
         let answered = answer_request(&session, &asked.request, RequestAnswer::Text(answer)).await;
         let digest = &asked.request.digest;
@@ -471,8 +479,8 @@ async fn request_answer(
 }
 
 /// Asks whether a tool may be called, and sends the decision to the run.
-async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: PermissionRequest) {
-    let card = SentUpdates::tool_card_id(&wanted.run, &wanted.call);
+async fn ask_and_answer_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: PermissionRequest) {
+    let card = SessionUpdateTracker::tool_card_id(&wanted.run, &wanted.call);
     let params = protocol::permission_request(session.id.as_str(), &card, &wanted);
     let answer = wire
         .send_request("session/request_permission", params)

@@ -1,4 +1,4 @@
-//! What a client is told of a run: records and live pieces as updates of its session.
+//! The updates of a session that a client receives: records and live events in the terms of the protocol.
 //!
 //! Invariant: it decides nothing. The updates of a record are computed here alone, for the live session and for the one that
 //! is loaded, so both get the same messages with the same ids. A record is told once.
@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::budget_use::{BudgetUpdate, SessionBudgetUse};
+use crate::budget_use::{BudgetUsageUpdate, SessionBudgetUse};
 use crate::message_progress::MessageProgress;
 use crate::prompt_failures::PromptFailures;
 use crate::shown_questions::{ShownQuestions, question_key};
@@ -16,14 +16,14 @@ use ensemble_core::conversation::{
 use ensemble_core::operator::escape_hidden_lines;
 use ensemble_core::request::{AnswerRecord, AnswerSource, PendingRequest, RequestAddress};
 use ensemble_core::store::RunId;
-use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
-use ensemble_history::answer::{is_person, speaking_agents};
+use ensemble_core::thread::{MessageRole, ThreadIteration, ToolCallEnd};
+use ensemble_history::answer::{is_input_agent, list_final_output_agents};
 use ensemble_history::output_text;
 use ensemble_language::ensemble::Ensemble;
 use ensemble_runs::{LiveEvent, LiveEventKind};
 use serde_json::Value;
 
-/// Update of a session for the client.
+/// An update of a session for the client.
 #[derive(Debug)]
 pub(crate) enum SessionUpdate {
     /// The text of a prompt, which the live client shows by itself.
@@ -34,20 +34,20 @@ pub(crate) enum SessionUpdate {
     Plan(Vec<(String, ProgressStatus)>),
     Card(ProgressCard),
     Title(String),
-    Usage(BudgetUpdate),
+    Usage(BudgetUsageUpdate),
 }
 
-/// Piece of a message.
+/// A piece of a message.
 #[derive(Debug)]
 pub(crate) struct MessageChunk {
     /// The id of the message.
     pub(crate) id: String,
     pub(crate) text: String,
-    /// The execution that wrote the message; `None`: the user or the ensemble itself.
+    /// The execution that wrote the message. `None` means the user or the ensemble itself.
     pub(crate) source: Option<UpdateSource>,
 }
 
-/// Execution of an agent to which an update belongs.
+/// The execution to which an update belongs: the agent, its number, and the names of the outer runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpdateSource {
     /// The names of the nested runs, the outermost first.
@@ -57,6 +57,7 @@ pub(crate) struct UpdateSource {
 }
 
 impl UpdateSource {
+    /// Creates the source of an execution of this run, which can be a nested run.
     pub(crate) fn new(run: &RunId, agent: &Arc<str>, execution: u32) -> Self {
         Self {
             nested: run.nested_names().map(str::to_owned).collect(),
@@ -81,7 +82,7 @@ pub(crate) enum ProgressStatus {
     Failed,
 }
 
-/// Card of an execution or of a tool call in it.
+/// A card of an execution or of a tool call in it.
 #[derive(Debug)]
 pub(crate) struct ProgressCard {
     pub(crate) id: String,
@@ -95,13 +96,13 @@ pub(crate) struct ProgressCard {
     pub(crate) text: Option<String>,
 }
 
-/// State of the updates that were sent for a run.
-pub(crate) struct SentUpdates {
+/// A tracker that creates the updates of a session from records and live events, without sending a text twice.
+pub(crate) struct SessionUpdateTracker {
     run: RunId,
     agents: Vec<(String, ProgressStatus)>,
-    /// The agents that speak for the ensemble.
+    /// The agents whose outputs are final, and whose texts are sent as messages.
     speakers: HashSet<Arc<str>>,
-    /// The agents whose words are those of the user.
+    /// The input agents, whose outputs are texts of the user.
     people: HashSet<Arc<str>>,
     /// The number of the next record of each run that was not told.
     next_seqs: HashMap<RunId, u64>,
@@ -111,7 +112,7 @@ pub(crate) struct SentUpdates {
     cards: HashSet<String>,
     /// The current messages, by the cards of their executions.
     messages_in_progress: HashMap<String, MessageProgress>,
-    /// The execution whose text is told while it is written: messages do not mix.
+    /// The execution whose text is streamed. Only one execution is streamed at a time, so that messages do not mix.
     streamed_card: Option<String>,
     /// The use of the budget.
     budget: SessionBudgetUse,
@@ -119,20 +120,23 @@ pub(crate) struct SentUpdates {
     /// The messages of the user, and the notes that no record contains.
     messages: u32,
     notes: u32,
-    /// What a failure of each agent means for the run, as a sentence.
+    /// The effect of a failure of each agent on the run, as a sentence.
     failure_effects: HashMap<Arc<str>, &'static str>,
 }
 
-impl SentUpdates {
+impl SessionUpdateTracker {
+    /// Creates the tracker of a run, whose agents all have the status `pending`.
     pub(crate) fn new(run: RunId, ensemble: &Ensemble) -> Self {
         let agents = ensemble.agents.iter();
         let names = agents.clone().map(|agent| &agent.name);
         Self {
             run,
-            speakers: speaking_agents(ensemble).map(|agent| agent.name.clone()).collect(),
+            speakers: list_final_output_agents(ensemble)
+                .map(|agent| agent.name.clone())
+                .collect(),
             people: agents
                 .clone()
-                .filter(|agent| is_person(agent))
+                .filter(|agent| is_input_agent(agent))
                 .map(|agent| agent.name.clone())
                 .collect(),
             agents: names.map(|name| (name.to_string(), ProgressStatus::Pending)).collect(),
@@ -300,8 +304,8 @@ impl SentUpdates {
     /// Creates the card of an ended tool call.
     fn ended_call_update(&mut self, run: &RunId, ended: &ToolCallEnded) -> SessionUpdate {
         let (output, status) = match &ended.call.end {
-            Some(ToolEnd::Result(result)) => (Some(result.clone()), ProgressStatus::Completed),
-            Some(ToolEnd::Error(error)) => (Some(Value::from(error.as_str())), ProgressStatus::Failed),
+            Some(ToolCallEnd::Result(result)) => (Some(result.clone()), ProgressStatus::Completed),
+            Some(ToolCallEnd::Error(error)) => (Some(Value::from(error.as_str())), ProgressStatus::Failed),
             None => (None, ProgressStatus::Failed),
         };
         let id = Self::tool_card_id(run, &ended.call.id);
@@ -419,7 +423,7 @@ impl SentUpdates {
         let replies = iteration
             .messages
             .iter()
-            .filter(|message| message.role == Role::Assistant);
+            .filter(|message| message.role == MessageRole::Assistant);
         let text: String = replies.clone().map(|message| message.content.as_str()).collect();
         let thoughts = replies.filter_map(|message| message.reasoning.as_ref());
         let thought: String = thoughts.map(|reasoning| reasoning.text.as_str()).collect();
@@ -459,7 +463,7 @@ impl SentUpdates {
         updates
     }
 
-    /// Creates messages for the parts of the current message that were not streamed, if the agent speaks for the ensemble.
+    /// Creates messages for the parts of the current message that were not streamed, if the outputs of the agent are final.
     fn unsent_message_updates(&mut self, source: &UpdateSource, text: &str, thought: &str) -> Vec<SessionUpdate> {
         if !source.nested.is_empty() || !self.speakers.contains(&source.agent) {
             return Vec::new();
@@ -567,7 +571,7 @@ mod tests {
     use ensemble_language::loader::load_ensemble;
     use ensemble_language::source::SourceText;
 
-    fn live(story: &mut SentUpdates, agent: &str, piece: LiveEventKind) -> Option<String> {
+    fn live(story: &mut SessionUpdateTracker, agent: &str, piece: LiveEventKind) -> Option<String> {
         let piece = LiveEvent {
             agent: agent.into(),
             execution: 1,
@@ -584,7 +588,7 @@ mod tests {
     fn messages_do_not_mix_and_one_that_is_begun_again_is_another() {
         let text = "name: two\nagents:\n  - {name: a, model: xai/m}\n  - {name: b, model: xai/m}\n";
         let loaded = load_ensemble(&SourceText::new("two.yaml", text));
-        let mut story = SentUpdates::new(RunId::new("r"), &loaded.ensemble.expect("an ensemble"));
+        let mut story = SessionUpdateTracker::new(RunId::new("r"), &loaded.ensemble.expect("an ensemble"));
         let mut say = |agent: &str, text: &str| live(&mut story, agent, LiveEventKind::Text(text.to_owned()));
         assert_eq!(say("a", "one").as_deref(), Some("a#1: one"));
         assert_eq!(say("b", "two"), None, "b is told when it has ended");

@@ -1,22 +1,22 @@
-//! Messages of JSON-RPC, one on a line. What waits to be read by the client is bounded.
+//! The transport of JSON-RPC messages, one message per line.
 //!
-//! Invariant: what waits for the client is bounded, and standard output carries messages only.
+//! Invariant: the queue to the client is bounded, and standard output contains messages only.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{BufReader, Read, Write};
 
-use ensemble_wire::json_rpc::{INVALID_REQUEST, PARSE_ERROR, find_message_id};
-use ensemble_wire::lines::LineBuffer;
+use ensemble_wire::json_rpc::{INVALID_REQUEST, PARSE_ERROR, find_id_in_incomplete_message};
+use ensemble_wire::lines::LimitedLineBuffer;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-/// Maximum number of messages in the queue to the client. Senders wait while the queue is full.
+/// The maximum number of messages in the queue to the client. Senders wait while the queue is full.
 const MAX_QUEUED_MESSAGES: usize = 256;
 /// The maximum size of a message of the client, in bytes: 64 MiB.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// Error reply to a request.
+/// An error reply to a request.
 #[derive(Debug)]
 pub(crate) struct RpcError {
     pub(crate) code: i64,
@@ -25,6 +25,7 @@ pub(crate) struct RpcError {
 }
 
 impl RpcError {
+    /// Creates an error with this code of the protocol and this message.
     pub(crate) fn new(code: i64, message: impl ToString) -> Self {
         Self {
             code,
@@ -44,7 +45,7 @@ impl RpcError {
     }
 }
 
-/// Sender of messages to the client, which matches responses to its requests.
+/// A sender of messages to the client, which matches responses to its requests.
 pub(crate) struct ClientWire {
     out: mpsc::Sender<Value>,
     pending_requests: RefCell<HashMap<i64, oneshot::Sender<Value>>>,
@@ -101,7 +102,7 @@ impl ClientWire {
     }
 }
 
-/// Line that is not a message, with the error reply.
+/// A line that is not a message, with the error reply.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UnreadableLine {
     /// The id of the message; null if it is not known.
@@ -117,8 +118,8 @@ pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result
     let (sender, received) = mpsc::channel(64);
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
-        let mut lines = LineBuffer::new(MAX_MESSAGE_BYTES);
-        while let Ok(Some(line)) = lines.read_line(&mut input) {
+        let mut lines = LimitedLineBuffer::new(MAX_MESSAGE_BYTES);
+        while let Ok(Some(line)) = lines.read_line_blocking(&mut input) {
             let message = match line {
                 Ok(line) if line.trim_ascii().is_empty() => continue,
                 Ok(line) => serde_json::from_slice(&line).map_err(|error| UnreadableLine {
@@ -127,7 +128,7 @@ pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result
                     message: error.to_string(),
                 }),
                 Err(error) => Err(UnreadableLine {
-                    id: find_message_id(&error.beginning).unwrap_or_default(),
+                    id: find_id_in_incomplete_message(&error.beginning).unwrap_or_default(),
                     code: INVALID_REQUEST,
                     message: error.to_string(),
                 }),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ensemble_agents::agent::kinds::script::build_unchecked_runner;
-use ensemble_agents::agent::{AttemptOutcome, ExecutionInput};
+use ensemble_agents::agent::{AttemptEnd, ExecutionInput};
 use ensemble_process::program::ScriptFolders;
 use ensemble_process::{ChildEnvironment, ProcessSettings};
 
@@ -23,12 +23,12 @@ fn main() {
     let greeter = build_unchecked_runner("greet.rhai", &places, bounds);
     let execution = ExecutionInput {
         input: "world".into(),
-        ..ExecutionInput::first_attempt("greeter", 1)
+        ..ExecutionInput::first_attempt_without_outputs("greeter", 1)
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime");
-    let AttemptOutcome::Finished(observation) = runtime.block_on(greeter.execute_attempt(execution)) else {
+    let AttemptEnd::Finished(observation) = runtime.block_on(greeter.execute_attempt(execution)) else {
         panic!("a script ends");
     };
     let output = serde_json::to_string(&observation.result.expect("an output")).expect("JSON");

@@ -15,11 +15,11 @@ use ensemble_language::loader::codes::{
     BAD_STUB, CONDITION_AGENT, EXPECTS_NOTHING, UNKNOWN_AGENT, UNKNOWN_INPUT, UNKNOWN_TOOL,
 };
 use ensemble_language::source::{Route, RouteLocation};
-use ensemble_runs::can_name_permission;
+use ensemble_runs::is_possible_permission_name;
 
-/// Returns all findings about the cases.
-pub fn check_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
-    let mut names = CaseChecker {
+/// Checks all cases of a test file against the ensemble. Returns the findings.
+pub fn check_test_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
+    let mut names = TestCaseChecker {
         ensemble,
         findings: Vec::new(),
     };
@@ -29,36 +29,42 @@ pub fn check_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
     names.findings
 }
 
-struct CaseChecker<'e> {
+/// Checker of the cases of a test file, with the findings so far.
+struct TestCaseChecker<'e> {
     ensemble: &'e Ensemble,
     findings: Vec<Finding>,
 }
 
-impl CaseChecker<'_> {
+impl TestCaseChecker<'_> {
+    /// Checks the names, stubs, answers and expectations of one case.
     fn check_case(&mut self, route: &Route, at: usize, case: &TestCase) {
         for (name, _) in &case.answers {
             let place = route.with_key("answers").with_key(name.clone());
-            if !self.is_question_name(name) {
-                self.check_agent_name(name, true, || place.into_key_location());
+            if !self.can_name_question(name) {
+                self.check_agent_exists(name, true, || place.into_key_location());
             }
         }
         for (name, stubs) in &case.stubs {
             let place = route.with_key("stubs").with_key(name.clone());
-            if self.is_script_tool(name) || self.check_server_tool(name, &place) {
+            if self.names_script_tool(name) || self.check_if_server_tool(name, &place) {
                 continue;
             }
-            if name.parse().is_ok_and(|address: RequestAddress| address.has_keys()) && self.is_question_name(name) {
+            if name
+                .parse()
+                .is_ok_and(|address: RequestAddress| address.has_part_keys())
+                && self.can_name_question(name)
+            {
                 continue;
             }
-            if self.check_agent_name(name, true, || place.clone().into_key_location()) {
+            if self.check_agent_exists(name, true, || place.clone().into_key_location()) {
                 let is_answered = case.answers.iter().any(|(answered, _)| answered == name);
-                self.check_stubs(name, stubs, is_answered, &place);
+                self.check_agent_stubs(name, stubs, is_answered, &place);
             }
         }
         for (name, _) in &case.responders {
             let place = route.with_key("respond").with_key(name.clone());
-            if self.check_agent_name(name, true, || place.clone().into_key_location()) {
-                self.check_responder(name, &place);
+            if self.check_agent_exists(name, true, || place.clone().into_key_location()) {
+                self.check_responder_agent(name, &place);
             }
         }
         for (name, _) in &case.permissions {
@@ -77,7 +83,7 @@ impl CaseChecker<'_> {
                         Some(guess) => finding.with_help(format!("did you mean `{guess}`?")),
                         None => finding.with_help(format!(
                             "use one of the declared inputs: {}",
-                            format_names(input_names.iter().copied())
+                            quote_names(input_names.iter().copied())
                         )),
                     });
             }
@@ -91,12 +97,12 @@ impl CaseChecker<'_> {
             let help = "add `expect`, for example `expect: {outcome: completed}`";
             self.findings.push(finding.with_help(help));
         }
-        self.check_expectations(at, case);
+        self.check_expected_names(at, case);
     }
 
-    /// Returns whether a name can mean a question of the ensemble, of a part, of a call, or of an ensemble inside. A bare name
-    /// of an agent inside is checked when the run is prepared.
-    fn is_question_name(&self, name: &str) -> bool {
+    /// Returns whether the name can mean a question of the ensemble, of a part, of a call, or of a nested ensemble.
+    /// A bare name of an agent in a nested ensemble is checked when the run is prepared.
+    fn can_name_question(&self, name: &str) -> bool {
         let Ok(address) = name.parse::<RequestAddress>() else {
             return false;
         };
@@ -122,6 +128,7 @@ impl CaseChecker<'_> {
         }
     }
 
+    /// Returns whether an agent or a tool is a nested ensemble.
     fn has_nested_ensembles(&self) -> bool {
         let mut agents = self.ensemble.agents.iter();
         let mut tools = self.ensemble.tools.iter();
@@ -130,14 +137,14 @@ impl CaseChecker<'_> {
     }
 
     /// Returns whether the name is that of a script tool, whose stub is the result of each call.
-    fn is_script_tool(&self, name: &str) -> bool {
+    fn names_script_tool(&self, name: &str) -> bool {
         let tool = self.ensemble.find_tool(name);
         self.ensemble.find_agent(name).is_none()
             && tool.is_some_and(|tool| matches!(tool.kind, ToolKind::Script { .. }))
     }
 
-    /// Returns whether the name is that of a tool of an MCP server (`shop.pay`). A tool that no agent can call is an error.
-    fn check_server_tool(&mut self, name: &str, place: &Route) -> bool {
+    /// Returns whether the name is that of a tool of an MCP server (`shop.pay`). Reports an error if no agent can call the tool.
+    fn check_if_server_tool(&mut self, name: &str, place: &Route) -> bool {
         let Some((server, member)) = name.split_once('.') else {
             return false;
         };
@@ -165,9 +172,9 @@ impl CaseChecker<'_> {
         true
     }
 
-    /// Refuses a decision about a tool that does not exist.
+    /// Reports a decision about a tool that does not exist.
     fn check_permission_name(&mut self, name: &str, place: &Route) {
-        if can_name_permission(name, self.ensemble) {
+        if is_possible_permission_name(name, self.ensemble) {
             return;
         }
         let message = format!("there is no tool `{name}`");
@@ -175,18 +182,19 @@ impl CaseChecker<'_> {
         let names = || self.ensemble.tools.iter().map(|(name, _)| &**name);
         let help = match (find_similar_word(name, names()), names().next()) {
             (Some(guess), _) => format!("did you mean `{guess}`?"),
-            (None, Some(_)) => format!("use one of the tools: {}", format_names(names())),
+            (None, Some(_)) => format!("use one of the tools: {}", quote_names(names())),
             (None, None) => "remove it; the ensemble has no tools".to_owned(),
         };
         self.findings.push(finding.with_help(help));
     }
 
-    fn check_stubs(&mut self, name: &str, stubs: &AgentStubs, is_answered: bool, place: &Route) {
+    /// Checks the stubs of the agent with this name: parts, replies, and stubs that are answered as well.
+    fn check_agent_stubs(&mut self, name: &str, stubs: &AgentStubs, is_answered: bool, place: &Route) {
         let Some(agent) = self.ensemble.find_agent(name) else {
             return;
         };
         if let AgentKind::Input(_) = agent.kind {
-            self.check_input_agent_stubs(name, is_answered, place);
+            self.check_answers_beside_stub(name, is_answered, place);
         }
         let each: Vec<(Route, &StubResult)> = match stubs {
             AgentStubs::Always(stub) => vec![(place.clone(), stub)],
@@ -197,7 +205,7 @@ impl CaseChecker<'_> {
                 .collect(),
         };
         for (place, stub) in each {
-            self.check_replies(agent, stub, &place);
+            self.check_stub_replies(agent, stub, &place);
             if matches!(stub.output, StubOutput::Parts(_)) && agent.for_each.is_none() {
                 let message = format!("{name} has no `for_each`, so its executions have no parts");
                 self.findings.push(Finding::new_error(
@@ -216,8 +224,8 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// Refuses answers of a person both in `answers` and in a stub.
-    fn check_input_agent_stubs(&mut self, name: &str, is_answered: bool, place: &Route) {
+    /// Reports an input agent that has both answers and a stub.
+    fn check_answers_beside_stub(&mut self, name: &str, is_answered: bool, place: &Route) {
         if is_answered {
             let message = format!("{name} has both `answers` and a stub");
             let finding = Finding::new_error(BAD_STUB, place.clone().into_key_location(), message);
@@ -226,14 +234,14 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// Refuses replies of an agent without a model, and results of tools that are not scripts.
-    fn check_replies(&mut self, agent: &Agent, stub: &StubResult, place: &Route) {
+    /// Reports replies of an agent without a model, and results of tools that cannot have results.
+    fn check_stub_replies(&mut self, agent: &Agent, stub: &StubResult, place: &Route) {
         if let StubOutput::Parts(parts) = &stub.output {
             for (key, stub) in parts {
                 let place = place.with_key("parts").with_key(key.clone());
                 if matches!(stub.output, StubOutput::Replies(_)) {
                     let message = "a part cannot have `replies`".to_owned();
-                    self.add_bad_stub(&place, message, "write `replies` as the stub of the agent");
+                    self.report_bad_stub(&place, message, "write `replies` as the stub of the agent");
                 }
             }
         }
@@ -242,11 +250,11 @@ impl CaseChecker<'_> {
         };
         let AgentKind::Llm(llm) = &agent.kind else {
             let message = format!("{} calls no model, so its stub cannot have `replies`", agent.name);
-            return self.add_bad_stub(place, message, "write `text` or `json`");
+            return self.report_bad_stub(place, message, "write `text` or `json`");
         };
         if llm.acp_agent().is_some() {
             let message = format!("{} is an external agent, so its stub cannot have `replies`", agent.name);
-            return self.add_bad_stub(place, message, "write `text` or `json`");
+            return self.report_bad_stub(place, message, "write `text` or `json`");
         }
         for (at, reply) in replies.iter().enumerate() {
             let StubReply::Calls { calls, .. } = reply else {
@@ -260,7 +268,7 @@ impl CaseChecker<'_> {
                         "`{}` is not a script tool, so the call cannot have a `result`",
                         call.tool
                     );
-                    self.add_bad_stub(
+                    self.report_bad_stub(
                         &place,
                         message,
                         "add a stub for the agent or the ensemble behind the tool",
@@ -270,13 +278,14 @@ impl CaseChecker<'_> {
         }
     }
 
-    fn add_bad_stub(&mut self, place: &Route, message: String, help: &str) {
+    /// Adds an error about a stub.
+    fn report_bad_stub(&mut self, place: &Route, message: String, help: &str) {
         let finding = Finding::new_error(BAD_STUB, place.clone().into_value_location(), message);
         self.findings.push(finding.with_help(help));
     }
 
-    /// Refuses a model for an agent that is neither a person nor a script.
-    fn check_responder(&mut self, name: &str, place: &Route) {
+    /// Reports a model profile as responder for an agent that is neither an input agent nor a script agent.
+    fn check_responder_agent(&mut self, name: &str, place: &Route) {
         let kind = self.ensemble.find_agent(name).map(|agent| &agent.kind);
         if kind.is_some_and(|kind| !matches!(kind, AgentKind::Input(_) | AgentKind::Script { .. })) {
             let message = format!("{name} is neither an input agent nor a script agent, so no model can answer for it");
@@ -285,13 +294,14 @@ impl CaseChecker<'_> {
         }
     }
 
-    fn check_expectations(&mut self, at: usize, case: &TestCase) {
+    /// Checks the agent names in the expectations of a case.
+    fn check_expected_names(&mut self, at: usize, case: &TestCase) {
         let expect = &case.expect;
         let route = |key: &str| expect_route(at, key);
         for (turn, agents) in expect.turns.iter().flatten().enumerate() {
             for (position, name) in agents.iter().enumerate() {
                 // A turn of one agent may be written without a list; then the route ends at the turn.
-                self.check_agent_name(name, false, || {
+                self.check_agent_exists(name, false, || {
                     route("turns")
                         .with_index(turn)
                         .with_index(position)
@@ -311,22 +321,22 @@ impl CaseChecker<'_> {
                 .enumerate()
                 .map(move |(position, name)| (*key, name, position))
         }) {
-            self.check_agent_name(name, false, || route(key).with_index(position).into_value_location());
+            self.check_agent_exists(name, false, || route(key).with_index(position).into_value_location());
         }
         let by_name = [
-            ("executions", entry_names(&expect.executions)),
-            ("outputs", entry_names(&expect.outputs)),
-            ("schemas", entry_names(&expect.schemas)),
+            ("executions", list_names(&expect.executions)),
+            ("outputs", list_names(&expect.outputs)),
+            ("schemas", list_names(&expect.schemas)),
         ];
         for (key, name) in by_name
             .iter()
             .flat_map(|(key, names)| names.iter().map(move |name| (*key, name)))
         {
-            self.check_agent_name(name, false, || route(key).with_key(name.clone()).into_key_location());
+            self.check_agent_exists(name, false, || route(key).with_key(name.clone()).into_key_location());
         }
         for (position, group) in expect.same_turn.iter().enumerate() {
             for (at_member, name) in group.iter().enumerate() {
-                self.check_agent_name(name, false, || {
+                self.check_agent_exists(name, false, || {
                     route("same_turn")
                         .with_index(position)
                         .with_index(at_member)
@@ -335,21 +345,21 @@ impl CaseChecker<'_> {
             }
         }
         let by_path = [
-            ("at_once", entry_names(&expect.at_once)),
-            ("asked", entry_names(&expect.asked)),
+            ("at_once", list_names(&expect.at_once)),
+            ("asked", list_names(&expect.asked)),
         ];
         for (key, name) in by_path
             .iter()
             .flat_map(|(key, names)| names.iter().map(move |name| (*key, name)))
         {
             let place = || route(key).with_key(name.clone()).into_key_location();
-            if self.check_agent_name(name, true, place) && key == "asked" {
-                self.check_asked_agent(case, name, place);
+            if self.check_agent_exists(name, true, place) && key == "asked" {
+                self.check_prompted_agent(case, name, place);
             }
         }
         for (position, judge) in expect.judges.iter().enumerate() {
             if let Some(name) = &judge.agent {
-                self.check_agent_name(name, false, || {
+                self.check_agent_exists(name, false, || {
                     route("judge")
                         .with_index(position)
                         .with_key("agent")
@@ -358,15 +368,15 @@ impl CaseChecker<'_> {
             }
         }
         for (name, _) in &expect.not_run {
-            self.check_agent_name(name, false, || not_run_route(at, name));
+            self.check_agent_exists(name, false, || locate_not_run_agent(at, name));
         }
         for (position, text) in expect.conditions.iter().enumerate() {
             self.check_condition_agents(&route("conditions").with_index(position), text);
         }
     }
 
-    /// Refuses prompts of an agent that asks neither a model nor a person.
-    fn check_asked_agent(&mut self, case: &TestCase, name: &str, place: impl FnOnce() -> RouteLocation) {
+    /// Reports expected prompts of an agent that asks neither a model nor a person.
+    fn check_prompted_agent(&mut self, case: &TestCase, name: &str, place: impl FnOnce() -> RouteLocation) {
         let asks = |agent: &Agent| match agent.kind {
             AgentKind::Llm(_) | AgentKind::Input(_) => true,
             AgentKind::Script { .. } => case.responders.iter().any(|(agent, _)| **agent == *name),
@@ -379,7 +389,7 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// The names of agents in a condition.
+    /// Reports unknown agents in an expected condition.
     fn check_condition_agents(&mut self, route: &Route, text: &str) {
         let Ok(condition) = Condition::compile(text) else {
             return;
@@ -394,8 +404,8 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// Returns whether there is such an agent; perhaps inside one that is an ensemble.
-    fn check_agent_name(&mut self, name: &str, may_be_inside: bool, at: impl FnOnce() -> RouteLocation) -> bool {
+    /// Returns whether the agent exists, or can exist in a nested ensemble. Reports an error otherwise.
+    fn check_agent_exists(&mut self, name: &str, may_be_inside: bool, at: impl FnOnce() -> RouteLocation) -> bool {
         let is_inside = || {
             name.match_indices('.').any(|(end, _)| {
                 let outer = self.ensemble.find_agent(&name[..end]);
@@ -413,6 +423,7 @@ impl CaseChecker<'_> {
         false
     }
 
+    /// Returns advice about an unknown agent: a similar name, or all names.
     fn suggest_agent_name(&self, name: &str) -> String {
         let names = || self.ensemble.agents.iter().map(|agent| &*agent.name);
         match find_similar_word(name, names()) {
@@ -422,16 +433,18 @@ impl CaseChecker<'_> {
     }
 }
 
-/// Returns the place of an agent under `not_run`, which is a list or a map.
-pub(crate) fn not_run_route(at: usize, name: &Arc<str>) -> RouteLocation {
+/// Returns the location of an agent under `not_run`, which is a list or a map.
+pub(crate) fn locate_not_run_agent(at: usize, name: &Arc<str>) -> RouteLocation {
     // A route that does not exist is resolved to the last node that does.
     expect_route(at, "not_run").with_key(name.clone()).into_key_location()
 }
 
-fn entry_names<T>(entries: &[(Arc<str>, T)]) -> Vec<Arc<str>> {
+/// Returns the names of the entries.
+fn list_names<T>(entries: &[(Arc<str>, T)]) -> Vec<Arc<str>> {
     entries.iter().map(|(name, _)| name.clone()).collect()
 }
 
-fn format_names<'n>(names: impl Iterator<Item = &'n str>) -> String {
+/// Joins the names in backticks with commas.
+fn quote_names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, ConditionFailure, ConversationState, Event, Record, RunValue, SuccessCheck,
+    CompletionReason, ConditionFailure, ConversationState, DeclaredRunResult, Event, Record, SuccessCheck,
 };
 use ensemble_core::resolver::{ConditionEvaluator, DirectEvaluator, decide_with_evaluator};
 use ensemble_explore::{Exploration, ExplorationGoal};
@@ -16,22 +16,22 @@ use ensemble_language::ensemble::Agent;
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 use ensemble_language::source::RouteLocation;
 
-/// A dependency: the agent that has it, and its position.
-type Dependency = (AgentId, usize);
+/// Position of a dependency: the agent that has the dependency, and the index in its list.
+type PositionedDependency = (AgentId, usize);
 
-/// The parts of an ensemble that conversations have reached.
+/// Parts of an ensemble that conversations have reached, with counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReachedParts {
     agents: BTreeMap<AgentId, usize>,
-    dependencies: BTreeMap<Dependency, usize>,
-    conditions: BTreeSet<(Dependency, bool)>,
+    dependencies: BTreeMap<PositionedDependency, usize>,
+    conditions: BTreeSet<(PositionedDependency, bool)>,
     outcomes: BTreeSet<CompletionReason>,
 }
 
-/// Notes the answers of conditions.
-struct RecordingAnswers<'r>(&'r RefCell<BTreeSet<(Dependency, bool)>>);
+/// Evaluator that records the results of conditions.
+struct ConditionResultRecorder<'r>(&'r RefCell<BTreeSet<(PositionedDependency, bool)>>);
 
-impl ConditionEvaluator for RecordingAnswers<'_> {
+impl ConditionEvaluator for ConditionResultRecorder<'_> {
     fn evaluate_condition(
         &self,
         state: &ConversationState,
@@ -52,24 +52,24 @@ impl ConditionEvaluator for RecordingAnswers<'_> {
         DirectEvaluator.evaluate_condition(state, edge, condition)
     }
 
-    fn run_value(&self, _state: &ConversationState) -> Option<RunValue> {
+    fn evaluate_declared_result(&self, _state: &ConversationState) -> Option<DeclaredRunResult> {
         None
     }
 
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
-        state.check_success()
+        state.evaluate_success()
     }
 }
 
 impl ReachedParts {
-    /// Adds what a conversation with these records reached.
-    pub fn add(&mut self, plan: &Arc<Plan>, records: &[Record]) {
+    /// Adds the parts that a conversation with these records reached. Decides every turn again.
+    pub fn add_conversation(&mut self, plan: &Arc<Plan>, records: &[Record]) {
         let mut state = ConversationState::new(plan.clone());
         let conditions = RefCell::new(std::mem::take(&mut self.conditions));
         for record in records {
             match &record.event {
                 Event::TurnStarted(turn) => {
-                    let _decided = decide_with_evaluator(plan, &state, &RecordingAnswers(&conditions));
+                    let _decided = decide_with_evaluator(plan, &state, &ConditionResultRecorder(&conditions));
                     for start in &turn.starts {
                         let Some(id) = plan.find_agent_id(&start.agent) else {
                             continue;
@@ -82,7 +82,7 @@ impl ReachedParts {
                 }
                 Event::RunEnded(ended) => {
                     if state.open_turn().is_none() {
-                        let _decided = decide_with_evaluator(plan, &state, &RecordingAnswers(&conditions));
+                        let _decided = decide_with_evaluator(plan, &state, &ConditionResultRecorder(&conditions));
                     }
                     self.outcomes.insert(ended.completion_reason);
                 }
@@ -95,8 +95,8 @@ impl ReachedParts {
         self.conditions = conditions.into_inner();
     }
 
-    /// Adds what others have reached of the same ensemble.
-    pub fn merge(&mut self, other: &Self) {
+    /// Adds the parts that other conversations of the same ensemble have reached.
+    pub fn add_reached(&mut self, other: &Self) {
         for (id, count) in &other.agents {
             *self.agents.entry(*id).or_default() += count;
         }
@@ -107,12 +107,12 @@ impl ReachedParts {
         self.outcomes.extend(&other.outcomes);
     }
 
-    /// Returns how often the agent ran.
+    /// Returns the number of executions of the agent.
     pub fn execution_count(&self, id: AgentId) -> usize {
         self.agents.get(&id).copied().unwrap_or_default()
     }
 
-    /// Returns how often the dependency started its agent.
+    /// Returns the number of starts of the agent by the dependency.
     pub fn start_count(&self, edge: &PlanEdge) -> usize {
         self.dependencies
             .get(&(edge.to, edge.position))
@@ -120,17 +120,17 @@ impl ReachedParts {
             .unwrap_or_default()
     }
 
-    /// Returns the answers that the condition of the dependency could have, and never had.
-    pub fn missing_answers(&self, edge: &PlanEdge, explored: &Exploration) -> Vec<bool> {
-        let answers = edge.condition.as_ref().map_or(&[][..], testable_answers).iter();
+    /// Returns the possible results of the condition that no conversation has reached.
+    pub fn missing_condition_results(&self, edge: &PlanEdge, explored: &Exploration) -> Vec<bool> {
+        let answers = edge.condition.as_ref().map_or(&[][..], testable_results).iter();
         let never = |answer: &&bool| {
             !self.conditions.contains(&((edge.to, edge.position), **answer))
-                && is_reachable(explored, ExplorationGoal::Answer(edge.to, edge.position, **answer))
+                && is_possibly_reachable(explored, ExplorationGoal::Answer(edge.to, edge.position, **answer))
         };
         answers.filter(never).copied().collect()
     }
 
-    /// Returns whether it is reached.
+    /// Returns whether a conversation has reached the goal.
     pub fn has_reached(&self, goal: ExplorationGoal) -> bool {
         match goal {
             ExplorationGoal::Execution(id) => self.agents.contains_key(&id),
@@ -141,20 +141,19 @@ impl ReachedParts {
     }
 }
 
-/// Returns whether a conversation can reach it, as far as exploration knows. It knows all only if it was complete, and
-/// if no agent makes requests, of which it does not try all.
-fn is_reachable(explored: &Exploration, goal: ExplorationGoal) -> bool {
+/// Returns whether a conversation can reach the goal. Returns `true` after an incomplete exploration, or if agents make requests.
+fn is_possibly_reachable(explored: &Exploration, goal: ExplorationGoal) -> bool {
     !explored.coverage.is_complete() || explored.requests || explored.reached.contains(&goal)
 }
 
-/// Returns what is known of the answer before a run.
-fn static_verdict(condition: &Condition) -> StaticResult {
+/// Returns the result of the condition that is known before a run.
+fn find_static_result(condition: &Condition) -> StaticResult {
     Condition::parse(condition.text()).map_or(StaticResult::DependsOnValues, |reading| reading.static_result())
 }
 
-/// Returns the answers that a test can be asked for: both, or none of a condition whose answer is known beforehand.
-fn testable_answers(condition: &Condition) -> &'static [bool] {
-    match static_verdict(condition) {
+/// Returns the results that a test can cover: both, or none if the result is known before a run.
+fn testable_results(condition: &Condition) -> &'static [bool] {
+    match find_static_result(condition) {
         StaticResult::DependsOnValues => &[true, false],
         StaticResult::WrittenLiteral(_)
         | StaticResult::AlwaysTrue
@@ -163,15 +162,15 @@ fn testable_answers(condition: &Condition) -> &'static [bool] {
     }
 }
 
-/// Can no conversation fulfil the condition?
+/// Returns whether the condition is false or fails in every conversation.
 fn is_never_true(condition: &Condition) -> bool {
     matches!(
-        static_verdict(condition),
+        find_static_result(condition),
         StaticResult::WrittenLiteral(false) | StaticResult::AlwaysFalse | StaticResult::AlwaysFails(_)
     )
 }
 
-/// The reached and the reachable parts of an ensemble.
+/// Coverage of an ensemble by cases: reached and reachable parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseCoverage {
     /// The agents that can run.
@@ -186,7 +185,7 @@ pub struct CaseCoverage {
     pub is_complete: bool,
 }
 
-/// The number of reached parts.
+/// Number of reached parts of one kind, with the unreached parts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CoverageCount {
     /// The number of those that are reached.
@@ -197,7 +196,7 @@ pub struct CoverageCount {
     pub gaps: Vec<UnreachedPart>,
 }
 
-/// A part that no conversation has reached.
+/// Part of an ensemble that no conversation has reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnreachedPart {
     /// Its kind: `agent`, `dependency`, `condition`, `outcome`.
@@ -211,7 +210,8 @@ pub struct UnreachedPart {
 }
 
 impl CoverageCount {
-    fn add_part(&mut self, is_reached: bool, gap: impl FnOnce() -> UnreachedPart) {
+    /// Counts a part as reached, or adds the gap.
+    fn count_part(&mut self, is_reached: bool, gap: impl FnOnce() -> UnreachedPart) {
         self.all += 1;
         match is_reached {
             true => self.reached += 1,
@@ -221,8 +221,8 @@ impl CoverageCount {
 }
 
 impl CaseCoverage {
-    /// Compares what is reached with what exploration calls possible.
-    pub fn compare(plan: &Plan, reached: &ReachedParts, explored: &Exploration) -> Self {
+    /// Compares the reached parts with the parts that exploration considers possible.
+    pub fn from_reached_parts(plan: &Plan, reached: &ReachedParts, explored: &Exploration) -> Self {
         let is_complete = explored.coverage.is_complete();
         let may_run = |id: AgentId| !is_complete || explored.agents[id.index()].most > 0;
         let mut coverage = Self {
@@ -238,7 +238,7 @@ impl CaseCoverage {
         {
             coverage
                 .agents
-                .add_part(reached.agents.contains_key(&id), || UnreachedPart {
+                .count_part(reached.agents.contains_key(&id), || UnreachedPart {
                     kind: "agent",
                     goal: ExplorationGoal::Execution(id),
                     what: format!("{} never runs", plan.agent_name(id)),
@@ -253,7 +253,7 @@ impl CaseCoverage {
         for outcome in outcomes.into_iter().rev() {
             coverage
                 .outcomes
-                .add_part(reached.outcomes.contains(&outcome), || UnreachedPart {
+                .count_part(reached.outcomes.contains(&outcome), || UnreachedPart {
                     kind: "outcome",
                     goal: ExplorationGoal::Outcome(outcome),
                     what: format!("no case has the outcome {outcome}"),
@@ -263,6 +263,7 @@ impl CaseCoverage {
         coverage
     }
 
+    /// Counts a dependency and the results of its condition.
     fn count_dependency(
         &mut self,
         plan: &Plan,
@@ -277,8 +278,8 @@ impl CaseCoverage {
         let agent = &plan.ensemble().agents[edge.to.index()];
         let route = agent.dependencies[edge.position].route_in(&Agent::route_at(edge.to.index()));
         let (to, from) = (plan.agent_name(edge.to), plan.agent_name(edge.from));
-        if is_reached || may_start && is_reachable(explored, goal) {
-            self.dependencies.add_part(is_reached, || UnreachedPart {
+        if is_reached || may_start && is_possibly_reachable(explored, goal) {
+            self.dependencies.count_part(is_reached, || UnreachedPart {
                 kind: "dependency",
                 goal,
                 what: format!("{from} never starts {to}"),
@@ -286,14 +287,14 @@ impl CaseCoverage {
             });
         }
         let Some(condition) = &edge.condition else { return };
-        for answer in testable_answers(condition).iter().copied() {
+        for answer in testable_results(condition).iter().copied() {
             let goal = ExplorationGoal::Answer(edge.to, edge.position, answer);
             let is_reached = reached.has_reached(goal);
-            let is_possible = is_reached || may_start && is_reachable(explored, goal);
+            let is_possible = is_reached || may_start && is_possibly_reachable(explored, goal);
             if !is_possible {
                 continue;
             }
-            self.conditions.add_part(is_reached, || UnreachedPart {
+            self.conditions.count_part(is_reached, || UnreachedPart {
                 kind: "condition",
                 goal,
                 what: format!("`{}` of {to} on {from} is never {answer}", condition.text().trim()),
@@ -302,8 +303,8 @@ impl CaseCoverage {
         }
     }
 
-    /// Everything that is not reached.
-    pub fn all_gaps(&self) -> impl Iterator<Item = &UnreachedPart> {
+    /// Returns the unreached parts of all kinds.
+    pub fn unreached_parts(&self) -> impl Iterator<Item = &UnreachedPart> {
         let parts = [&self.agents, &self.dependencies, &self.conditions, &self.outcomes];
         parts.into_iter().flat_map(|part| &part.gaps)
     }

@@ -13,21 +13,21 @@ use ensemble_core::store::{Durability, MemoryStore};
 use ensemble_language::cases::{CaseExpectations, OUTCOMES, TestCase, case_route};
 use ensemble_project::{Project, ProjectError, Trust};
 use ensemble_runs::{RunError, RunHost, RunOptions, Runs};
-use ensemble_scripts::hold_virtual_time;
+use ensemble_scripts::freeze_virtual_time_during_scripts;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::judge::{CaseConversation, UnmetExpectation, check_expectations, check_refused_exit};
-use crate::recorded_case::RecordedCase;
+use crate::judge::{CaseConversation, UnmetExpectation, check_exit_after_refusal, list_unmet_expectations};
+use crate::recorded_case::RecordedCaseRun;
 use crate::stubs::{CaseStubs, EnsembleStubs};
 use crate::suite::CheckedSuite;
 use crate::unused_stubs::find_unused_part_stubs;
 use crate::votes;
 
-/// When every conversation with virtual time begins: the first second of 2026.
-const BEGIN: i64 = 1_767_225_600;
+/// Start of virtual time in seconds of Unix time: the first second of 2026.
+const VIRTUAL_START_SECONDS: i64 = 1_767_225_600;
 
-/// Holds conversations, one after the other, on one thread.
+/// Driver that runs the conversations of cases, one after the other, on one thread.
 pub struct CaseDriver {
     offline: Runs,
     live: Runs,
@@ -35,7 +35,7 @@ pub struct CaseDriver {
     real_time: OnceCell<Runtime>,
 }
 
-/// A case that was tried.
+/// Result of a case: unmet expectations and conversations.
 #[derive(Default)]
 pub struct CaseResult {
     /// The expectations that are not met.
@@ -49,28 +49,28 @@ pub struct CaseResult {
 }
 
 impl CaseResult {
-    /// Returns the result of a case whose ensemble or inputs are refused, as the case expects.
-    pub fn from_refusal(at: usize, case: &TestCase) -> Self {
+    /// Creates the result of a case that expects the refusal of the ensemble or of its inputs.
+    pub fn from_expected_refusal(at: usize, case: &TestCase) -> Self {
         Self {
-            failures: check_refused_exit(at, &case.expect),
+            failures: check_exit_after_refusal(at, &case.expect),
             ..Self::default()
         }
     }
 
-    /// Returns all conversations.
+    /// Returns all conversations of the case, the last one at the end.
     pub fn all_conversations(&self) -> impl Iterator<Item = &CaseConversation> {
         self.other_conversations.iter().chain(&self.conversation)
     }
 }
 
 impl CaseDriver {
-    /// For the ensembles of a project. Cases that are `live` use the host of `live`.
+    /// Creates a driver for the ensembles of a project. Cases with `live: true` use `live`.
     ///
     /// # Errors
     /// The runtime cannot be started.
     pub fn new(project: &Project, live: Runs) -> std::io::Result<Self> {
         let virtual_time = Builder::new_current_thread().enable_time().start_paused(true).build()?;
-        hold_virtual_time();
+        freeze_virtual_time_during_scripts();
         // Nothing of the environment is there, so nothing needs trust.
         let project = project.clone().with_trust(Trust::trust_everything());
         let begin = virtual_time.block_on(async { Instant::now() });
@@ -79,31 +79,32 @@ impl CaseDriver {
             .with_environment(|_| None)
             .with_randomness(|| 0.5)
             .with_clock(move || {
-                let start = DateTime::from_timestamp(BEGIN, 0).unwrap_or_default();
+                let start = DateTime::from_timestamp(VIRTUAL_START_SECONDS, 0).unwrap_or_default();
                 start + Instant::now().saturating_duration_since(begin)
             });
         Ok(Self {
-            offline: Runs::open(project, host),
+            offline: Runs::for_project(project, host),
             live,
             virtual_time,
             real_time: OnceCell::new(),
         })
     }
 
-    /// Holds the conversation of a case, as often as it says, and judges it.
-    pub fn run_case(&self, sound: CheckedSuite<'_>, at: usize) -> CaseResult {
+    /// Runs the conversation of the case, as often as `repeat` requires, and checks the expectations.
+    pub fn run_and_judge_case(&self, sound: CheckedSuite<'_>, at: usize) -> CaseResult {
         let case = &sound.file.cases[at];
         match case.repeat.get() {
-            1 => self.run_case_once(sound, at),
-            times => merge_rounds(at, case, (0..times).map(|_| self.run_case_once(sound, at))),
+            1 => self.run_and_judge_once(sound, at),
+            times => merge_repeated_results(at, case, (0..times).map(|_| self.run_and_judge_once(sound, at))),
         }
     }
 
-    fn run_case_once(&self, sound: CheckedSuite<'_>, at: usize) -> CaseResult {
+    /// Runs the conversation of the case once, and checks the expectations.
+    fn run_and_judge_once(&self, sound: CheckedSuite<'_>, at: usize) -> CaseResult {
         let case = &sound.file.cases[at];
         let recorded = sound.recorded[at].as_ref();
         let runtime = match case.live {
-            true => self.real_time_runtime(),
+            true => self.get_or_start_live_runtime(),
             false => Ok(&self.virtual_time),
         };
         let conversation_result = match runtime {
@@ -111,10 +112,12 @@ impl CaseDriver {
             Err(error) => Err(RunError::Stopped(error)),
         };
         match conversation_result {
-            Err(error) if case.expect.expects_refusal() && is_refusal(&error) => CaseResult::from_refusal(at, case),
+            Err(error) if case.expect.expects_refusal() && is_refusal_before_run(&error) => {
+                CaseResult::from_expected_refusal(at, case)
+            }
             Ok(conversation) => {
-                let expect = expectations_for_case(case, recorded);
-                let mut failures = check_expectations(at, &expect, &conversation);
+                let expect = effective_expectations(case, recorded);
+                let mut failures = list_unmet_expectations(at, &expect, &conversation);
                 if conversation.missing.is_empty() {
                     failures.extend(find_unused_part_stubs(at, case, &conversation.state));
                     failures.extend(self.judge_with_models(sound, at, &expect, &conversation));
@@ -126,13 +129,13 @@ impl CaseDriver {
                 }
             }
             Err(error) => CaseResult {
-                failures: vec![start_failure(at, &error)],
+                failures: vec![describe_start_failure(at, &error)],
                 ..CaseResult::default()
             },
         }
     }
 
-    /// Judges the conversation with models.
+    /// Checks the expectations that models judge. Each vote is a request to a model.
     fn judge_with_models(
         &self,
         sound: CheckedSuite<'_>,
@@ -140,19 +143,23 @@ impl CaseDriver {
         expect: &CaseExpectations,
         conversation: &CaseConversation,
     ) -> Vec<UnmetExpectation> {
-        match self.real_time_runtime() {
+        match self.get_or_start_live_runtime() {
             // The loader refuses judges of cases that are not live.
             _ if expect.judges.is_empty() || !sound.file.cases[at].live => Vec::new(),
             Ok(runtime) => {
                 let runs = self.live.clone().with_store(Arc::new(MemoryStore::new()));
-                let votes = votes::collect_judge_failures(&runs, sound.ensemble, at, &expect.judges, conversation);
+                let votes = votes::list_unmet_criteria(&runs, sound.ensemble, at, &expect.judges, conversation);
                 runtime.block_on(votes)
             }
             Err(_) => Vec::new(),
         }
     }
 
-    fn real_time_runtime(&self) -> Result<&Runtime, String> {
+    /// Returns the runtime for live cases, which starts at the first call.
+    ///
+    /// # Errors
+    /// The runtime cannot be started.
+    fn get_or_start_live_runtime(&self) -> Result<&Runtime, String> {
         if self.real_time.get().is_none() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let _it_was_empty = self.real_time.set(runtime.map_err(|error| error.to_string())?);
@@ -162,15 +169,16 @@ impl CaseDriver {
             .ok_or_else(|| "cannot start the async runtime".to_owned())
     }
 
+    /// Runs one conversation of the case with its stubs. Returns the records and observations.
     async fn run_conversation(
         &self,
         sound: CheckedSuite<'_>,
         case: &TestCase,
-        recorded: Option<&Arc<RecordedCase>>,
+        recorded: Option<&Arc<RecordedCaseRun>>,
     ) -> Result<CaseConversation, RunError> {
         let stubbed = CaseStubs::new(case, recorded.cloned());
         let records = RecordCollector::default();
-        let mut options = case_run_options(case, recorded, &stubbed)
+        let mut options = build_run_options(case, recorded, &stubbed)
             .with_reporter(records.clone())
             .with_durability(Durability::None);
         options.replacements = Some(Arc::new(EnsembleStubs {
@@ -182,20 +190,23 @@ impl CaseDriver {
             .clone()
             .with_store(Arc::new(MemoryStore::new()))
             .with_operator(stubbed.operator.clone());
-        let run = runs.prepare_run_with(sound.ensemble.clone(), options)?.start().await?;
+        let run = runs
+            .prepare_run_from_prepared(sound.ensemble.clone(), options)?
+            .start_and_spawn()
+            .await?;
         let finished = run.wait_and_close().await?;
         Ok(CaseConversation {
             records: std::mem::take(&mut records.0.lock().unwrap_or_else(PoisonError::into_inner)),
             state: finished.state,
-            missing: stubbed.missing_stubs(),
+            missing: stubbed.list_missing_stubs(),
             prompts: stubbed.watch.observed_prompts(),
-            loads: stubbed.watch.observed_loads(),
+            loads: stubbed.watch.observed_parallelism(),
         })
     }
 }
 
-/// Merges the results of a case that ran several times.
-fn merge_rounds(at: usize, case: &TestCase, rounds: impl Iterator<Item = CaseResult>) -> CaseResult {
+/// Merges the results of a repeated case. Each failure states the number of conversations with the failure.
+fn merge_repeated_results(at: usize, case: &TestCase, rounds: impl Iterator<Item = CaseResult>) -> CaseResult {
     let (mut passed, mut times) = (0, 0);
     let mut failures: Vec<(UnmetExpectation, u32)> = Vec::new();
     let mut conversations = Vec::new();
@@ -237,8 +248,8 @@ fn merge_rounds(at: usize, case: &TestCase, rounds: impl Iterator<Item = CaseRes
     }
 }
 
-/// Returns the options of the run: the recorded ones, replaced by those of the case.
-fn case_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCase>>, stubbed: &CaseStubs) -> RunOptions {
+/// Builds the options of the run: the recorded input and context, replaced by those of the case.
+fn build_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCaseRun>>, stubbed: &CaseStubs) -> RunOptions {
     let mut options = RunOptions::default();
     if let Some(recorded) = recorded {
         options.input = Some(recorded.input.clone());
@@ -253,15 +264,19 @@ fn case_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCase>>, stubb
     for (name, value) in &case.inputs {
         options.context.insert(name.as_str().into(), Arc::new(value.clone()));
     }
-    for (agent, answer) in case.answers.iter().filter(|(agent, _)| stubbed.is_answered(agent)) {
+    for (agent, answer) in case
+        .answers
+        .iter()
+        .filter(|(agent, _)| stubbed.has_plain_answers(agent))
+    {
         let by = AnswerSource::Stub.into();
         options.answers.insert_answer_by(&**agent, answer.clone(), by);
     }
     options
 }
 
-/// Returns the expectations of the case. Without any, a recorded run is expected to happen again.
-fn expectations_for_case(case: &TestCase, recorded: Option<&Arc<RecordedCase>>) -> CaseExpectations {
+/// Returns the expectations of the case. Without any, a recorded run must have the recorded outcome and turns.
+fn effective_expectations(case: &TestCase, recorded: Option<&Arc<RecordedCaseRun>>) -> CaseExpectations {
     match recorded {
         Some(recorded) if case.expect.is_empty() => CaseExpectations {
             outcomes: OUTCOMES
@@ -275,13 +290,13 @@ fn expectations_for_case(case: &TestCase, recorded: Option<&Arc<RecordedCase>>) 
     }
 }
 
-/// Returns whether the error refuses the ensemble or its inputs, before a run.
-fn is_refusal(error: &RunError) -> bool {
+/// Returns whether the error is a refusal of the ensemble or its inputs before the run starts.
+fn is_refusal_before_run(error: &RunError) -> bool {
     !matches!(error, RunError::Stopped(_) | RunError::Commit(_) | RunError::Store(_))
 }
 
-/// Returns the failure of a case whose conversation could not be held.
-fn start_failure(at: usize, error: &RunError) -> UnmetExpectation {
+/// Creates the failure of a case whose run cannot start.
+fn describe_start_failure(at: usize, error: &RunError) -> UnmetExpectation {
     let error_message = match error {
         RunError::Project(ProjectError::Invalid(errors)) => errors
             .iter()
@@ -298,7 +313,7 @@ fn start_failure(at: usize, error: &RunError) -> UnmetExpectation {
     failure
 }
 
-/// Keeps all records of a run.
+/// Reporter that stores all records of a run.
 #[derive(Debug, Clone, Default)]
 struct RecordCollector(Arc<Mutex<Vec<Record>>>);
 

@@ -5,15 +5,16 @@
 use ensemble_language::condition::RequiredValue;
 use serde_json::{Map, Value, json};
 
-/// The deepest level of a schema for which a value is made.
+/// Largest depth of a schema for which an example is created.
 const DEEPEST: usize = 8;
 
-/// Returns a value that the schema probably allows.
+/// Creates a value that the schema probably allows.
 pub(crate) fn example_for_schema(schema: &Value) -> Value {
-    example_at_depth(schema, 0)
+    example_with_depth(schema, 0)
 }
 
-fn example_at_depth(schema: &Value, depth: usize) -> Value {
+/// Creates an example for a schema at this depth.
+fn example_with_depth(schema: &Value, depth: usize) -> Value {
     for key in ["const", "default"] {
         if let Some(value) = schema.get(key) {
             return value.clone();
@@ -30,14 +31,14 @@ fn example_at_depth(schema: &Value, depth: usize) -> Value {
     }
     let parts = ["anyOf", "oneOf", "allOf"].into_iter().find_map(first);
     if let (Some(part), true) = (parts, depth < DEEPEST) {
-        return example_at_depth(part, depth + 1);
+        return example_with_depth(part, depth + 1);
     }
-    match schema_type(schema) {
+    match find_schema_type(schema) {
         Some("object") => example_object(schema, depth),
         Some("array") => {
             let item = schema
                 .get("items")
-                .map_or(json!("one"), |items| example_at_depth(items, depth + 1));
+                .map_or(json!("one"), |items| example_with_depth(items, depth + 1));
             let least = schema
                 .get("minItems")
                 .and_then(Value::as_u64)
@@ -68,13 +69,15 @@ fn example_at_depth(schema: &Value, depth: usize) -> Value {
     }
 }
 
-fn schema_type(schema: &Value) -> Option<&str> {
+/// Returns the first type of the schema. Returns `object` for a schema with `properties`.
+fn find_schema_type(schema: &Value) -> Option<&str> {
     let kind = schema.get("type");
     let first = || kind?.as_array()?.first()?.as_str();
     let type_name = kind.and_then(Value::as_str).or_else(first);
     type_name.or_else(|| schema.get("properties").map(|_| "object"))
 }
 
+/// Creates an object with the required keys of the schema.
 fn example_object(schema: &Value, depth: usize) -> Value {
     let mut map = Map::new();
     let required = schema.get("required").and_then(Value::as_array);
@@ -82,16 +85,21 @@ fn example_object(schema: &Value, depth: usize) -> Value {
         let part = schema.get("properties").and_then(|properties| properties.get(key));
         let value = part
             .filter(|_| depth < DEEPEST)
-            .map(|part| example_at_depth(part, depth + 1));
+            .map(|part| example_with_depth(part, depth + 1));
         map.insert(key.to_owned(), value.unwrap_or_else(|| "a text".into()));
     }
     Value::Object(map)
 }
 
-/// Makes the part of the value at this path fulfil the demand, in the type that the schema says.
-pub(crate) fn fulfill_demand(value: &mut Value, path: &[String], demand: &RequiredValue, schema: Option<&Value>) {
+/// Changes the part of the value at this path so that it satisfies the demand. The schema decides the type.
+pub(crate) fn satisfy_required_value(
+    value: &mut Value,
+    path: &[String],
+    demand: &RequiredValue,
+    schema: Option<&Value>,
+) {
     let Some((key, rest)) = path.split_first() else {
-        *value = value_for_demand(demand, schema);
+        *value = value_for_required(demand, schema);
         return;
     };
     if !value.is_object() {
@@ -103,11 +111,12 @@ pub(crate) fn fulfill_demand(value: &mut Value, path: &[String], demand: &Requir
         return;
     }
     let inside = schema.and_then(|schema| schema.get("properties")?.get(key));
-    fulfill_demand(map.entry(key.clone()).or_insert(Value::Null), rest, demand, inside);
+    satisfy_required_value(map.entry(key.clone()).or_insert(Value::Null), rest, demand, inside);
 }
 
-fn value_for_demand(demand: &RequiredValue, schema: Option<&Value>) -> Value {
-    let kind = schema.and_then(schema_type);
+/// Creates a value that satisfies the demand, in the type of the schema.
+fn value_for_required(demand: &RequiredValue, schema: Option<&Value>) -> Value {
+    let kind = schema.and_then(find_schema_type);
     match (demand, kind) {
         (RequiredValue::Is(value), _) => value.clone(),
         (RequiredValue::True, Some(kind)) if kind != "boolean" => schema.map_or(Value::Null, example_for_schema),
@@ -116,7 +125,7 @@ fn value_for_demand(demand: &RequiredValue, schema: Option<&Value>) -> Value {
         (RequiredValue::False, Some("integer" | "number")) => 0.into(),
         (RequiredValue::False, Some("array")) => json!([]),
         (RequiredValue::False | RequiredValue::Missing, _) => false.into(),
-        (RequiredValue::IsNot(value), _) => other_value(value, schema),
+        (RequiredValue::IsNot(value), _) => different_value(value, schema),
         (RequiredValue::Has(item), Some("string")) => item.clone(),
         (RequiredValue::Has(item), _) => json!([item]),
         (RequiredValue::Lacks(_), Some("string")) => "".into(),
@@ -126,8 +135,8 @@ fn value_for_demand(demand: &RequiredValue, schema: Option<&Value>) -> Value {
     }
 }
 
-/// Any other value of the same type.
-fn other_value(value: &Value, schema: Option<&Value>) -> Value {
+/// Creates a different value of the same type, or another choice of the schema.
+fn different_value(value: &Value, schema: Option<&Value>) -> Value {
     let choices = schema.and_then(|schema| schema.get("enum")?.as_array());
     if let Some(other_choice) = choices.and_then(|choices| choices.iter().find(|choice| *choice != value)) {
         return other_choice.clone();

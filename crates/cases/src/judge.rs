@@ -16,13 +16,13 @@ use ensemble_language::source::RouteLocation;
 use ensemble_schema::JsonSchema;
 use serde_json::{Map, Value};
 
-use crate::check::not_run_route;
-use crate::judge::missing_stubs::missing_stub_failure;
-pub(crate) use crate::judge::observed::check_refused_exit;
+use crate::check::locate_not_run_agent;
+use crate::judge::missing_stubs::describe_missing_stub;
+pub(crate) use crate::judge::observed::check_exit_after_refusal;
 use crate::missing_parts::MissingStub;
-use crate::watch::{ObservedLoad, ObservedPrompt};
+use crate::watch::{ObservedParallelism, ObservedPrompt};
 
-/// A conversation that has ended.
+/// Finished conversation of a case, with its observations.
 #[derive(Debug)]
 pub struct CaseConversation {
     /// Its records.
@@ -34,10 +34,10 @@ pub struct CaseConversation {
     /// The prompts of the agents whose prompts are expected to contain texts.
     pub prompts: Vec<ObservedPrompt>,
     /// How many executions ran at once, of the agents for which that is limited.
-    pub loads: Vec<ObservedLoad>,
+    pub loads: Vec<ObservedParallelism>,
 }
 
-/// An expectation that is not met.
+/// Expectation that a conversation does not meet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnmetExpectation {
     /// The expectation, in the test file.
@@ -53,7 +53,7 @@ pub struct UnmetExpectation {
 }
 
 impl UnmetExpectation {
-    /// Without more to say than this.
+    /// Creates the failure without expected value, actual value and help.
     pub fn new(at: RouteLocation, what: impl Into<String>) -> Self {
         Self {
             at,
@@ -85,9 +85,8 @@ impl UnmetExpectation {
     }
 }
 
-/// Returns the expectations of the case `at` that are not met, in the order of the keys of the documentation. If
-/// something was not prepared, everything else follows from that, and is not examined.
-pub fn check_expectations(
+/// Returns the unmet expectations of the case, in the order of the documentation. If a stub is missing, only missing stubs are returned.
+pub fn list_unmet_expectations(
     at: usize,
     expect: &CaseExpectations,
     conversation: &CaseConversation,
@@ -96,25 +95,25 @@ pub fn check_expectations(
         return conversation
             .missing
             .iter()
-            .map(|missing| missing_stub_failure(at, missing))
+            .map(|missing| describe_missing_stub(at, missing))
             .collect();
     }
-    let judge = ExpectationJudge {
+    let judge = CaseExpectationChecker {
         at,
         expect,
         conversation,
     };
     let mut failures = Vec::new();
-    failures.extend(judge.check_refused());
+    failures.extend(judge.check_expected_refusal());
     failures.extend(judge.check_outcome());
-    failures.extend(judge.check_exit());
+    failures.extend(judge.check_exit_code());
     failures.extend(judge.check_turns());
     failures.extend(judge.check_order());
     failures.extend(judge.check_executions());
     failures.extend(judge.check_never());
     failures.extend(judge.check_same_turn());
-    failures.extend(judge.check_at_once());
-    failures.extend(judge.check_asked());
+    failures.extend(judge.check_parallel_limits());
+    failures.extend(judge.check_prompt_texts());
     failures.extend(judge.check_outputs());
     failures.extend(judge.check_schemas());
     failures.extend(judge.check_result());
@@ -128,13 +127,13 @@ pub fn check_expectations(
     failures
 }
 
-pub(crate) struct ExpectationJudge<'c> {
+pub(crate) struct CaseExpectationChecker<'c> {
     pub(crate) at: usize,
     pub(crate) expect: &'c CaseExpectations,
     pub(crate) conversation: &'c CaseConversation,
 }
 
-impl ExpectationJudge<'_> {
+impl CaseExpectationChecker<'_> {
     fn key_location(&self, key: &str) -> RouteLocation {
         expect_route(self.at, key).into_value_location()
     }
@@ -167,11 +166,11 @@ impl ExpectationJudge<'_> {
 
     fn check_turns(&self) -> Option<UnmetExpectation> {
         let expected = self.expect.turns.as_ref()?;
-        let actual = agents_by_turn(&self.conversation.records);
+        let actual = list_agents_by_turn(&self.conversation.records);
         let alike = expected
             .iter()
             .zip(&actual)
-            .take_while(|(one, other)| is_same_agents(one, other))
+            .take_while(|(one, other)| have_same_agents(one, other))
             .count();
         if alike == expected.len() && alike == actual.len() {
             return None;
@@ -190,7 +189,7 @@ impl ExpectationJudge<'_> {
     }
 
     fn check_order(&self) -> Option<UnmetExpectation> {
-        let actual = agents_by_turn(&self.conversation.records);
+        let actual = list_agents_by_turn(&self.conversation.records);
         let mut turn = 0;
         for (position, name) in self.expect.order.iter().enumerate() {
             let Some(offset) = actual.iter().skip(turn).position(|agents| agents.contains(name)) else {
@@ -241,7 +240,7 @@ impl ExpectationJudge<'_> {
                 let place = expect_route(self.at, "never")
                     .with_index(position)
                     .into_value_location();
-                let turns = agents_by_turn(&self.conversation.records);
+                let turns = list_agents_by_turn(&self.conversation.records);
                 let first = turns
                     .iter()
                     .position(|agents| agents.contains(name))
@@ -252,7 +251,8 @@ impl ExpectationJudge<'_> {
             .collect()
     }
 
-    pub(crate) fn find_output(&self, name: &str) -> Result<&Value, String> {
+    /// Returns the latest output of the agent.
+    pub(crate) fn find_agent_output(&self, name: &str) -> Result<&Value, String> {
         let state = self.state();
         let Some(id) = state.plan().find_agent_id(name) else {
             return Err("there is no such agent".to_owned());
@@ -269,7 +269,7 @@ impl ExpectationJudge<'_> {
         expected
             .filter_map(|(name, expected)| {
                 let place = self.entry_location("outputs", name);
-                match self.find_output(name) {
+                match self.find_agent_output(name) {
                     Err(reason) => Some(UnmetExpectation::from_difference(
                         place,
                         format!("output of {name}"),
@@ -283,7 +283,7 @@ impl ExpectationJudge<'_> {
                         } else {
                             output
                         };
-                        find_difference(expected, actual_output, format!("output of {name}")).map(
+                        find_first_difference(expected, actual_output, format!("output of {name}")).map(
                             |(what, expected, actual)| UnmetExpectation::from_difference(place, what, expected, actual),
                         )
                     }
@@ -297,7 +297,7 @@ impl ExpectationJudge<'_> {
         for (name, schema) in &self.expect.schemas {
             let place = || self.entry_location("schemas", name);
             let subject = format!("output of {name}");
-            let output = match self.find_output(name) {
+            let output = match self.find_agent_output(name) {
                 Ok(output) => output,
                 Err(reason) => {
                     failures.push(UnmetExpectation::from_difference(
@@ -326,10 +326,10 @@ impl ExpectationJudge<'_> {
         failures
     }
 
-    /// Returns the result of the run.
-    pub(crate) fn run_result(&self) -> Arc<Value> {
+    /// Returns the declared result of the run, or the context without a declared result.
+    pub(crate) fn actual_result(&self) -> Arc<Value> {
         let state = self.state();
-        match state.run_value() {
+        match state.evaluate_declared_result() {
             Some(result) => result.value,
             None => {
                 let context = state.context().iter();
@@ -343,8 +343,8 @@ impl ExpectationJudge<'_> {
 
     fn check_result(&self) -> Option<UnmetExpectation> {
         let expected = self.expect.result.as_ref()?;
-        let actual = self.run_result();
-        let (what, expected, actual) = find_difference(expected, &actual, "result".to_owned())?;
+        let actual = self.actual_result();
+        let (what, expected, actual) = find_first_difference(expected, &actual, "result".to_owned())?;
         Some(UnmetExpectation::from_difference(
             self.key_location("result"),
             what,
@@ -355,8 +355,8 @@ impl ExpectationJudge<'_> {
 
     fn check_exact_result(&self) -> Option<UnmetExpectation> {
         let expected = self.expect.exact_result.as_ref()?;
-        let actual = self.run_result();
-        (!is_same_value(expected, &actual)).then(|| {
+        let actual = self.actual_result();
+        (!are_equal_values(expected, &actual)).then(|| {
             let place = expect_route(self.at, "result")
                 .with_key("exactly")
                 .into_value_location();
@@ -366,7 +366,7 @@ impl ExpectationJudge<'_> {
 
     fn check_conditions(&self) -> Vec<UnmetExpectation> {
         let mut failures = Vec::new();
-        let facts = self.state().facts_without_output();
+        let facts = self.state().condition_values_without_output();
         for (position, text) in self.expect.conditions.iter().enumerate() {
             let place = expect_route(self.at, "conditions")
                 .with_index(position)
@@ -408,7 +408,7 @@ impl ExpectationJudge<'_> {
                 None => format!("it runs {}", format_times(self.execution_count(name))),
             };
             let expected = if part.is_empty() { "no execution" } else { part };
-            let place = not_run_route(self.at, name);
+            let place = locate_not_run_agent(self.at, name);
             failures.push(UnmetExpectation::from_difference(
                 place,
                 format!("{name} does not run"),
@@ -419,27 +419,27 @@ impl ExpectationJudge<'_> {
         failures
     }
 
-    /// Returns the agents that still had work when their own limits kept them from running, in the order of the file.
-    pub(crate) fn exhausted_agents(&self) -> Vec<Arc<str>> {
+    /// Returns the exhausted agents in the order of the file.
+    pub(crate) fn list_exhausted_agents(&self) -> Vec<Arc<str>> {
         let exhausted = self.state().run_end().map_or(&[][..], |ended| &ended.exhausted);
         exhausted.iter().map(|one| one.agent.clone()).collect()
     }
 
     fn check_exhausted(&self) -> Option<UnmetExpectation> {
         let expected = self.expect.exhausted.as_ref()?;
-        let actual = self.exhausted_agents();
+        let actual = self.list_exhausted_agents();
         let names = |agents: &[Arc<str>]| match agents {
             [] => "no agent".to_owned(),
             agents => agents.join(", "),
         };
-        (!is_same_agents(expected, &actual)).then(|| {
+        (!have_same_agents(expected, &actual)).then(|| {
             let place = self.key_location("exhausted");
             UnmetExpectation::from_difference(place, "exhausted agents", names(expected), names(&actual))
         })
     }
 
-    /// Returns the warnings of the run and of its end.
-    pub(crate) fn run_warnings(&self) -> Vec<&String> {
+    /// Returns the warnings of the run, also those at its end.
+    pub(crate) fn list_run_warnings(&self) -> Vec<&String> {
         let of_result = self.state().run_end().map_or(&[][..], |ended| &ended.warnings);
         self.state().warnings().iter().chain(of_result).collect()
     }
@@ -448,7 +448,7 @@ impl ExpectationJudge<'_> {
         let Some(expected) = &self.expect.warnings else {
             return Vec::new();
         };
-        let actual = self.run_warnings();
+        let actual = self.list_run_warnings();
         let warnings_text = || match actual.as_slice() {
             [] => "no warning".to_owned(),
             all => all
@@ -481,7 +481,7 @@ impl ExpectationJudge<'_> {
 
     fn check_most_turns(&self) -> Option<UnmetExpectation> {
         let max_turns = self.expect.most_turns?;
-        let actual = self.state().finished_turns();
+        let actual = self.state().finished_turn_count();
         (actual > max_turns).then(|| {
             UnmetExpectation::from_difference(
                 self.key_location("most_turns"),
@@ -494,7 +494,7 @@ impl ExpectationJudge<'_> {
 
     fn check_most_cost(&self) -> Option<UnmetExpectation> {
         let max_cost = self.expect.most_cost?;
-        let actual = self.state().usage_until_now().cost.unwrap_or_default();
+        let actual = self.state().usage_with_open_turn().cost.unwrap_or_default();
         (actual > max_cost).then(|| {
             UnmetExpectation::from_difference(
                 self.key_location("most_cost"),
@@ -506,8 +506,8 @@ impl ExpectationJudge<'_> {
     }
 }
 
-/// Returns the agents of each turn.
-pub fn agents_by_turn(records: &[Record]) -> Vec<Vec<Arc<str>>> {
+/// Returns the agents that start in each turn.
+pub fn list_agents_by_turn(records: &[Record]) -> Vec<Vec<Arc<str>>> {
     let starts = records.iter().filter_map(|record| match &record.event {
         Event::TurnStarted(turn) => Some(&turn.starts),
         _ => None,
@@ -517,8 +517,8 @@ pub fn agents_by_turn(records: &[Record]) -> Vec<Vec<Arc<str>>> {
         .collect()
 }
 
-/// Returns whether these are the same agents, in any order.
-pub(crate) fn is_same_agents(one: &[Arc<str>], other: &[Arc<str>]) -> bool {
+/// Returns whether both lists contain the same agents, in any order.
+pub(crate) fn have_same_agents(one: &[Arc<str>], other: &[Arc<str>]) -> bool {
     let sorted = |turn: &[Arc<str>]| {
         let mut turn = turn.to_vec();
         turn.sort();
@@ -527,7 +527,7 @@ pub(crate) fn is_same_agents(one: &[Arc<str>], other: &[Arc<str>]) -> bool {
     sorted(one) == sorted(other)
 }
 
-/// `a, b + c, a`: the agents of one turn stand together.
+/// Formats the agents of turns, such as `a, b + c, a`.
 fn format_turns(turns: &[Vec<Arc<str>>]) -> String {
     match turns {
         [] => "no turn".to_owned(),
@@ -546,7 +546,7 @@ fn format_times(count: u32) -> String {
     }
 }
 
-/// Returns the text that a key is missing, with the keys of the map.
+/// Describes that a key is missing, and lists the keys of the map.
 fn describe_missing_key(map: &Map<String, Value>) -> String {
     const MOST: usize = 12;
     if map.is_empty() {
@@ -560,36 +560,36 @@ fn describe_missing_key(map: &Map<String, Value>) -> String {
     format!("there is no such key; the keys are {}{more_text}", keys.join(", "))
 }
 
-/// Returns whether two values are equal; numbers are compared by their value.
-pub(crate) fn is_same_value(one: &Value, other: &Value) -> bool {
+/// Returns whether two values are equal. Numbers are equal if their floating-point values are equal.
+pub(crate) fn are_equal_values(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
             let is_same =
-                |(key, value): (&String, &Value)| other.get(key).is_some_and(|other| is_same_value(value, other));
+                |(key, value): (&String, &Value)| other.get(key).is_some_and(|other| are_equal_values(value, other));
             one.len() == other.len() && one.iter().all(is_same)
         }
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_value(one, other))
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| are_equal_values(one, other))
         }
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
         (one, other) => one == other,
     }
 }
 
-/// Returns the first value that `actual` lacks: its place, what is expected there, and what is there.
-fn find_difference(expected: &Value, actual: &Value, place: String) -> Option<(String, String, String)> {
+/// Returns the first expected value that `actual` does not have: its path, the expected text and the actual text.
+fn find_first_difference(expected: &Value, actual: &Value, place: String) -> Option<(String, String, String)> {
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => expected.iter().find_map(|(key, value)| {
             let inside = format!("{place}.{key}");
             match actual.get(key) {
-                Some(actual) => find_difference(value, actual, inside),
+                Some(actual) => find_first_difference(value, actual, inside),
                 None => Some((inside, value.to_string(), describe_missing_key(actual))),
             }
         }),
         (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {
             let pairs = expected.iter().zip(actual).enumerate();
             pairs
-                .map(|(at, (expected, actual))| find_difference(expected, actual, format!("{place}[{at}]")))
+                .map(|(at, (expected, actual))| find_first_difference(expected, actual, format!("{place}[{at}]")))
                 .find_map(|lack| lack)
         }
         (Value::Number(one), Value::Number(other)) if one.as_f64() == other.as_f64() => None,

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An execution for which nothing was prepared.
+/// Execution for which a case has no stub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingStub {
     /// The agent, with the agents around it: `outer.inner`.
@@ -15,7 +15,7 @@ pub struct MissingStub {
     pub missing_part: MissingPart,
 }
 
-/// The missing part.
+/// Kind of a missing part: stub, execution, part, address, reply, or tool result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MissingPart {
     /// There is no stub, and the agent itself needs this.
@@ -39,12 +39,12 @@ pub enum MissingPart {
     },
 }
 
-/// The missing parts of a case.
+/// Collector of the missing stubs of a case. Each is collected once.
 #[derive(Debug, Default)]
-pub(crate) struct MissingStubList(Mutex<Vec<MissingStub>>);
+pub(crate) struct MissingStubCollector(Mutex<Vec<MissingStub>>);
 
-impl MissingStubList {
-    /// Adds a missing part of an execution.
+impl MissingStubCollector {
+    /// Adds a missing part of an execution, unless it is known.
     pub(crate) fn add(&self, agent: &Arc<str>, execution: u32, missing_part: MissingPart) {
         let missing = MissingStub {
             agent: agent.clone(),
@@ -57,8 +57,8 @@ impl MissingStubList {
         }
     }
 
-    /// Returns the missing parts in the order in which they were needed.
-    pub(crate) fn to_vec(&self) -> Vec<MissingStub> {
+    /// Returns the missing stubs in the order in which they were needed.
+    pub(crate) fn list_missing_stubs(&self) -> Vec<MissingStub> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -17,12 +17,12 @@ use ensemble_language::source::{Route, RouteLocation, RouteStep};
 use crate::drive::CaseDriver;
 use crate::suite::CheckedSuite;
 
-/// The number of pairs of states that are walked through to show that a change makes no difference.
-const MAX_STATES: u64 = 2_000;
-/// How much longer a conversation may take whose time limit is changed.
-const LONGER: u32 = 1000;
+/// Largest number of pairs of states that are compared to show that a mutant is equivalent.
+const MAX_COMPARED_STATES: u64 = 2_000;
+/// Factor for the time limit of a mutant that lets a conversation take longer.
+const TIMEOUT_FACTOR: u32 = 1000;
 
-/// A change of an ensemble.
+/// Ensemble with one small change.
 #[derive(Debug, Clone)]
 pub struct EnsembleMutant {
     /// What is changed: `condition`, `limit`, `timeout`, `budget`, `attempts`, `dependency`, `summary`.
@@ -38,7 +38,7 @@ pub struct EnsembleMutant {
     ensemble: Ensemble,
 }
 
-/// The outcome of a mutant.
+/// Outcome of a mutant: killed by cases, survived, or equivalent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MutantOutcome {
     /// These cases fail with it.
@@ -58,14 +58,15 @@ pub fn generate_mutants(ensemble: &Ensemble, document: &YamlDocument) -> Vec<Ens
         all: Vec::new(),
     };
     for (at, agent) in ensemble.agents.iter().enumerate() {
-        mutants.mutate_agent(at, agent);
+        mutants.add_agent_mutants(at, agent);
     }
     mutants.mutate_tool_summaries();
-    mutants.mutate_conversation_limits();
+    mutants.add_conversation_limit_mutants();
     mutants.mutate_budget();
     mutants.all
 }
 
+/// Generator of the mutants of an ensemble.
 struct MutantGenerator<'e> {
     ensemble: &'e Ensemble,
     document: &'e YamlDocument,
@@ -73,7 +74,8 @@ struct MutantGenerator<'e> {
 }
 
 impl MutantGenerator<'_> {
-    fn add_mutant(
+    /// Adds a mutant with this change, unless the file does not contain the changed route.
+    fn add_mutant_if_written(
         &mut self,
         kind: &'static str,
         at: RouteLocation,
@@ -96,23 +98,23 @@ impl MutantGenerator<'_> {
         });
     }
 
-    /// A limit that is one higher and one lower.
-    fn mutate_limit(
+    /// Adds mutants with a limit that is one higher and one lower.
+    fn add_limit_mutants(
         &mut self,
         route: &Route,
         agent: Option<&Agent>,
         limit: NonZeroU32,
         change: impl Fn(&mut Ensemble, NonZeroU32),
     ) {
-        self.mutate_number("limit", route, agent, limit.into(), |ensemble, other| {
+        self.add_number_mutants("limit", route, agent, limit.into(), |ensemble, other| {
             if let Ok(new_limit) = NonZeroU32::try_from(other) {
                 change(ensemble, new_limit);
             }
         });
     }
 
-    /// A number that is one higher and one lower.
-    fn mutate_number(
+    /// Adds mutants with a number that is one higher and one lower.
+    fn add_number_mutants(
         &mut self,
         kind: &'static str,
         route: &Route,
@@ -122,8 +124,8 @@ impl MutantGenerator<'_> {
     ) {
         let new_numbers = [number.get().checked_sub(1), number.get().checked_add(1)];
         for new_number in new_numbers.into_iter().flatten().filter_map(NonZeroU64::new) {
-            let change_texts = (format!("{}: {number}", last_key(route)), new_number.to_string());
-            self.add_mutant(
+            let change_texts = (format!("{}: {number}", last_route_key(route)), new_number.to_string());
+            self.add_mutant_if_written(
                 kind,
                 route.clone().into_value_location(),
                 agent,
@@ -135,7 +137,8 @@ impl MutantGenerator<'_> {
         }
     }
 
-    fn mutate_timeout(
+    /// Adds a mutant without this time limit.
+    fn add_timeout_mutant(
         &mut self,
         route: &Route,
         agent: Option<&Agent>,
@@ -144,10 +147,10 @@ impl MutantGenerator<'_> {
     ) {
         let Some(limit) = limit else { return };
         let change_texts = (
-            format!("{}: {}", last_key(route), limit.as_secs_f64()),
+            format!("{}: {}", last_route_key(route), limit.as_secs_f64()),
             "no limit".to_owned(),
         );
-        self.add_mutant(
+        self.add_mutant_if_written(
             "timeout",
             route.clone().into_value_location(),
             agent,
@@ -156,20 +159,21 @@ impl MutantGenerator<'_> {
         );
     }
 
-    fn mutate_agent(&mut self, at: usize, agent: &Agent) {
+    /// Adds the mutants of an agent: its dependencies, `max_turns`, time limit and attempts.
+    fn add_agent_mutants(&mut self, at: usize, agent: &Agent) {
         let route = Agent::route_at(at);
         for (position, dependency) in agent.dependencies.iter().enumerate() {
-            self.mutate_dependency(at, agent, position, dependency);
+            self.add_dependency_mutants(at, agent, position, dependency);
         }
         let needed = agent.dependencies.iter().filter(|dependency| !dependency.feedback);
         if needed.clone().count() > 1 {
-            self.mutate_requirement(at, agent);
+            self.add_requirement_mutant(at, agent);
         }
         let turns = route.with_key("conversation").with_key("max_turns");
-        self.mutate_limit(&turns, Some(agent), agent.conversation.max_turns, |ensemble, other| {
+        self.add_limit_mutants(&turns, Some(agent), agent.conversation.max_turns, |ensemble, other| {
             ensemble.agents[at].conversation.max_turns = other;
         });
-        self.mutate_timeout(
+        self.add_timeout_mutant(
             &route.with_key("timeout_seconds"),
             Some(agent),
             agent.timeout,
@@ -179,7 +183,7 @@ impl MutantGenerator<'_> {
         );
         let attempts = route.with_key("retry").with_key("max_attempts");
         let max_attempts = agent.retry.max_attempts;
-        self.mutate_number(
+        self.add_number_mutants(
             "attempts",
             &attempts,
             Some(agent),
@@ -192,24 +196,25 @@ impl MutantGenerator<'_> {
         );
     }
 
-    fn mutate_dependency(&mut self, at: usize, agent: &Agent, position: usize, dependency: &Dependency) {
+    /// Adds the mutants of a dependency: changed conditions, a changed `max_executions`, and the ensemble without the dependency.
+    fn add_dependency_mutants(&mut self, at: usize, agent: &Agent, position: usize, dependency: &Dependency) {
         let route = dependency.route_in(&Agent::route_at(at));
         let condition = dependency.condition.as_deref();
         let changed = condition.and_then(|text| Condition::list_mutants(text).ok());
         for mutant in changed.into_iter().flatten() {
             let place = route.with_key("condition").into_text_location(mutant.span);
-            self.add_mutant("condition", place, Some(agent), (mutant.from, mutant.to), |ensemble| {
+            self.add_mutant_if_written("condition", place, Some(agent), (mutant.from, mutant.to), |ensemble| {
                 ensemble.agents[at].dependencies[position].condition = Some(mutant.text.into());
             });
         }
         if let Some(limit) = dependency.max_executions {
             let route = route.with_key("max_executions");
-            self.mutate_limit(&route, Some(agent), limit, |ensemble, other| {
+            self.add_limit_mutants(&route, Some(agent), limit, |ensemble, other| {
                 ensemble.agents[at].dependencies[position].max_executions = Some(other);
             });
         }
         let change_texts = (format!("dependency on {}", dependency.agent_name), "none".to_owned());
-        self.add_mutant(
+        self.add_mutant_if_written(
             "dependency",
             route.into_value_location(),
             Some(agent),
@@ -220,8 +225,8 @@ impl MutantGenerator<'_> {
         );
     }
 
-    /// Adds the mutant that swaps "one of the dependencies" and "all of them".
-    fn mutate_requirement(&mut self, at: usize, agent: &Agent) {
+    /// Adds the mutant that requires any dependency instead of all, or all instead of any.
+    fn add_requirement_mutant(&mut self, at: usize, agent: &Agent) {
         let is_all = agent.dependencies.iter().all(|dependency| dependency.requires_all);
         let change_texts = match is_all {
             true => ("all dependencies", "any dependency"),
@@ -232,7 +237,7 @@ impl MutantGenerator<'_> {
         let mut route = first.route_in(&Agent::route_at(at));
         route.0.pop();
         let change_texts = (change_texts.0.to_owned(), change_texts.1.to_owned());
-        self.add_mutant(
+        self.add_mutant_if_written(
             "dependency",
             route.into_key_location(),
             Some(agent),
@@ -245,16 +250,17 @@ impl MutantGenerator<'_> {
         );
     }
 
-    fn mutate_conversation_limits(&mut self) {
+    /// Adds the mutants of the limits of the conversation.
+    fn add_conversation_limit_mutants(&mut self) {
         let limits = &self.ensemble.limits;
         let route = Route::root().with_key("conversation_limits");
         let turns = route.with_key("max_total_turns");
-        self.mutate_limit(&turns, None, limits.max_total_turns, |ensemble, other| {
+        self.add_limit_mutants(&turns, None, limits.max_total_turns, |ensemble, other| {
             ensemble.limits.max_total_turns = other;
         });
         for (at, (name, most)) in limits.max_agent_executions.iter().enumerate() {
             let route = route.with_key("max_agent_executions").with_key(name.clone());
-            self.mutate_limit(&route, None, *most, |ensemble, other| {
+            self.add_limit_mutants(&route, None, *most, |ensemble, other| {
                 ensemble.limits.max_agent_executions[at].1 = other;
             });
         }
@@ -278,14 +284,14 @@ impl MutantGenerator<'_> {
         let route = Route::root().with_key("conversation_limits");
         if let Some(tokens) = limits.max_total_tokens.and_then(NonZeroU64::new) {
             let route = route.with_key("max_total_tokens");
-            self.mutate_number("budget", &route, None, tokens, |ensemble, other| {
+            self.add_number_mutants("budget", &route, None, tokens, |ensemble, other| {
                 ensemble.limits.max_total_tokens = Some(other.get());
             });
         }
         if let Some(cost) = limits.max_cost {
             let route = route.with_key("max_cost");
             let change_texts = (format!("max_cost: {cost}"), "no limit".to_owned());
-            self.add_mutant("budget", route.into_value_location(), None, change_texts, |ensemble| {
+            self.add_mutant_if_written("budget", route.into_value_location(), None, change_texts, |ensemble| {
                 ensemble.limits.max_cost = None;
             });
         }
@@ -316,8 +322,8 @@ impl MutantGenerator<'_> {
     }
 }
 
-/// Returns the last key of a route.
-fn last_key(route: &Route) -> String {
+/// Returns the last key of the route. Returns an empty text if the route ends with an index.
+fn last_route_key(route: &Route) -> String {
     match route.0.last() {
         Some(RouteStep::Key(key)) => key.to_string(),
         _ => String::new(),
@@ -325,13 +331,13 @@ fn last_key(route: &Route) -> String {
 }
 
 impl EnsembleMutant {
-    /// Returns the ensemble with the change.
+    /// Returns the changed ensemble.
     pub fn mutated_ensemble(&self) -> &Ensemble {
         &self.ensemble
     }
 
-    /// Holds these cases with the change. `None`: there was no time for all that is needed to know.
-    pub fn test_mutant(
+    /// Runs these cases with the mutant. Returns `None` if the time does not suffice.
+    pub fn run_cases_on_mutant(
         &self,
         driver: &CaseDriver,
         sound: CheckedSuite<'_>,
@@ -357,7 +363,7 @@ impl EnsembleMutant {
             if case.live && !noticed.is_empty() {
                 continue;
             }
-            if !driver.run_case(changed, *at).failures.is_empty() {
+            if !driver.run_and_judge_case(changed, *at).failures.is_empty() {
                 noticed.push(case.name.clone());
             }
         }
@@ -368,7 +374,7 @@ impl EnsembleMutant {
             // Exploration knows no time, no numbers of tokens, no attempts and no results of tools.
             return Some(MutantOutcome::Survived);
         }
-        let budget = ExplorationBudget::with_max_states(MAX_STATES);
+        let budget = ExplorationBudget::with_max_states(MAX_COMPARED_STATES);
         match have_same_conversations(&sound.ensemble.plan, &plan, budget, has_time) {
             Some(true) => Some(MutantOutcome::Equivalent),
             _ => Some(MutantOutcome::Survived),

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{Operator, OperatorAnswer, PermissionAnswer, PermissionRequest, QuestionRequest};
 use ensemble_core::request::AnswerSource;
-use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_language::cases::{StubOutput, StubPermission, StubPermissions, StubResult};
+use ensemble_core::runner::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_language::cases::{StubOutput, StubPermissionDecision, StubPermissions, StubResult};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 
-use crate::named_stubs::NamedStubs;
+use crate::named_stubs::StubsByAddress;
 use crate::replies::find_execution_stub;
 
-/// The people of a case.
+/// Operator of a case, who answers and decides as the stubs define.
 #[derive(Default)]
 pub(crate) struct CaseOperator {
     /// The stubs of the questions that are asked, by their addresses.
@@ -27,7 +27,7 @@ pub(crate) struct CaseOperator {
 }
 
 impl CaseOperator {
-    /// Creates people who decide so about tool calls.
+    /// Creates an operator with these decisions about tool calls.
     pub(crate) fn with_permissions(permissions: Vec<(Arc<str>, StubPermissions)>) -> Self {
         Self {
             permissions,
@@ -35,12 +35,15 @@ impl CaseOperator {
         }
     }
 
-    /// Finds the decision about a call: that for its address, for its tool, for the server of the tool, or for all tools.
-    /// Returns `None` if there is none, or if its list is used up.
-    fn find_permission(&self, requested: &PermissionRequest) -> Option<StubPermission> {
+    /// Returns the next decision about a call: for its address, its tool, the server of the tool, or all tools.
+    /// Counts the decision. Returns `None` without a decision, or after the end of a list.
+    fn take_next_permission(&self, requested: &PermissionRequest) -> Option<StubPermissionDecision> {
         let server = requested.tool.split_once('.').map(|(server, _)| server);
         let find_named = |wanted: &str| self.permissions.iter().find(|(name, _)| **name == *wanted);
-        let of_call = self.permissions.iter().find(|(name, _)| names_call(name, requested));
+        let of_call = self
+            .permissions
+            .iter()
+            .find(|(name, _)| is_call_address(name, requested));
         let (name, permissions) = of_call
             .or_else(|| find_named(&requested.tool))
             .or_else(|| find_named(server?))
@@ -57,18 +60,21 @@ impl CaseOperator {
         }
     }
 
-    fn set_stub(&self, address: String, stub: StubResult) {
+    /// Stores the stub of the question at this address.
+    fn set_stub_at(&self, address: String, stub: StubResult) {
         let mut stubs = self.stubs.lock().unwrap_or_else(PoisonError::into_inner);
         stubs.insert(address, stub);
     }
 
-    fn find_stub(&self, address: &str) -> Option<StubResult> {
+    /// Returns the stub of the question at this address.
+    fn find_stub_at(&self, address: &str) -> Option<StubResult> {
         let stubs = self.stubs.lock().unwrap_or_else(PoisonError::into_inner);
         stubs.get(address).cloned()
     }
 
-    async fn answer_question(&self, asked: QuestionRequest) -> OperatorAnswer {
-        let Some(stub) = self.find_stub(&asked.request.address.to_string()) else {
+    /// Answers the question as its stub defines, after the delay of the stub. A stub with a failure times out.
+    async fn answer_question_after_delay(&self, asked: QuestionRequest) -> OperatorAnswer {
+        let Some(stub) = self.find_stub_at(&asked.request.address.to_string()) else {
             return OperatorAnswer::Nobody;
         };
         let text = match stub.output {
@@ -96,15 +102,17 @@ impl CaseOperator {
 
 impl Operator for CaseOperator {
     fn ask_question(&self, asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
-        Box::pin(self.answer_question(asked))
+        Box::pin(self.answer_question_after_delay(asked))
     }
 
     fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
-        let decision = self.find_permission(&requested).map(|permission| match permission {
-            StubPermission::Allow => PermissionDecision::Once,
-            StubPermission::Always => PermissionDecision::Always,
-            StubPermission::Deny => PermissionDecision::Denied,
-        });
+        let decision = self
+            .take_next_permission(&requested)
+            .map(|permission| match permission {
+                StubPermissionDecision::Allow => PermissionDecision::Once,
+                StubPermissionDecision::Always => PermissionDecision::Always,
+                StubPermissionDecision::Deny => PermissionDecision::Denied,
+            });
         let answer = match decision {
             Some(decision) => PermissionAnswer::from_decision(decision, AnswerSource::Stub),
             None => PermissionAnswer::Nobody,
@@ -114,28 +122,28 @@ impl Operator for CaseOperator {
 }
 
 /// Returns whether the text is the address of the call.
-fn names_call(name: &str, requested: &PermissionRequest) -> bool {
+fn is_call_address(name: &str, requested: &PermissionRequest) -> bool {
     name.contains('/') && name.parse() == Ok(requested.request.address.clone())
 }
 
-/// An input agent whose person answers as the stubs say.
+/// Runner of an input agent whose person answers as the stubs define.
 pub(crate) struct PersonRunner {
     pub(crate) inner: Arc<dyn Runner>,
-    pub(crate) stubs: NamedStubs,
+    pub(crate) stubs: StubsByAddress,
     /// Whether the agent has a `default`, which a run uses if the person does not answer in time.
     pub(crate) has_default: bool,
     pub(crate) operator: Arc<CaseOperator>,
 }
 
 impl PersonRunner {
-    /// Finds the stub of an execution. After the end of a list, no person answers.
-    fn find_stub(&self, execution: &ExecutionInput) -> Option<&StubResult> {
-        let stubs = self.stubs.find_stubs(&execution.origin.address)?;
+    /// Returns the stub of an execution. Returns `None` after the end of a list, so that nobody answers.
+    fn find_stub_of_execution(&self, execution: &ExecutionInput) -> Option<&StubResult> {
+        let stubs = self.stubs.find_stubs_at(&execution.origin.address)?;
         find_execution_stub(stubs, execution.execution).ok()
     }
 
-    /// Finds the failure of an execution that no answer prevents.
-    fn find_failure<'s>(&self, stub: &'s StubResult) -> Option<&'s ExecutionFailure> {
+    /// Returns the failure of an execution. Returns `None` for a timeout of an agent with a `default`, which is the answer then.
+    fn find_stubbed_failure<'s>(&self, stub: &'s StubResult) -> Option<&'s ExecutionFailure> {
         match &stub.output {
             StubOutput::Fail(failure) if failure.kind == FailureKind::Timeout && self.has_default => None,
             StubOutput::Fail(failure) => Some(failure),
@@ -145,15 +153,15 @@ impl PersonRunner {
 }
 
 impl Runner for PersonRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
-            if let Some(stub) = self.find_stub(&execution) {
-                if let Some(failure) = self.find_failure(stub) {
+            if let Some(stub) = self.find_stub_of_execution(&execution) {
+                if let Some(failure) = self.find_stubbed_failure(stub) {
                     tokio::time::sleep(stub.delay).await;
-                    return AttemptOutcome::Finished(AttemptResult::from_result(Err(failure.clone())));
+                    return AttemptEnd::Finished(AttemptResult::from_result(Err(failure.clone())));
                 }
                 let address = execution.origin.address.to_string();
-                self.operator.set_stub(address, stub.clone());
+                self.operator.set_stub_at(address, stub.clone());
             }
             self.inner.execute_attempt(execution).await
         })

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, Record, RunInterruption};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{AttemptOutcome, AttemptResult};
+use ensemble_core::runner::{AttemptEnd, AttemptResult};
 use ensemble_language::data::RunContext;
 use ensemble_project::project::read_source;
 use ensemble_runs::Runs;
 use ensemble_runs::replay::SavedRecords;
 
-/// An agent, and which of its executions.
-type Executed = (Arc<str>, u32);
+/// Agent, and the number of its execution.
+type RecordedExecutionKey = (Arc<str>, u32);
 
-/// The contents of a record.
+/// Recorded run on which a case is based: inputs, turns, outcome and results.
 #[derive(Debug)]
-pub struct RecordedCase {
+pub struct RecordedCaseRun {
     /// The input of the run.
     pub input: Arc<str>,
     /// What the run was given by name.
@@ -30,19 +30,19 @@ pub struct RecordedCase {
     pub turns: Vec<Vec<Arc<str>>>,
     /// How it ended.
     pub outcome: CompletionReason,
-    results: HashMap<Executed, AttemptResult>,
-    questions: HashMap<Executed, Vec<PendingRequest>>,
+    results: HashMap<RecordedExecutionKey, AttemptResult>,
+    questions: HashMap<RecordedExecutionKey, Vec<PendingRequest>>,
 }
 
-/// Reads a record: the folder or the journal of a run or an exported result, relative to `folder`, or the id of a run.
+/// Loads a recorded run: the folder or journal of a run, an exported result, or the id of a run. Paths are relative to `folder`.
 ///
 /// # Errors
-/// There is no such record, or it cannot be used; in words.
-pub async fn load_recorded_case(runs: &Runs, folder: &Path, from: &str) -> Result<RecordedCase, String> {
+/// The record does not exist, or cannot be used.
+pub async fn load_recorded_run(runs: &Runs, folder: &Path, from: &str) -> Result<RecordedCaseRun, String> {
     let path = folder.join(from);
     if path.is_file() && path.extension().is_some_and(|end| end == "json") {
         let source = read_source(&path).map_err(|error| error.to_string())?;
-        return RecordedCase::parse_exported(source.text());
+        return RecordedCaseRun::parse_exported_result(source.text());
     }
     let run_name = if path.exists() {
         path.display().to_string()
@@ -54,9 +54,10 @@ pub async fn load_recorded_case(runs: &Runs, folder: &Path, from: &str) -> Resul
         .await
         .map_err(|error| error.to_string())?;
     let journal = run.read_journal().await.map_err(|error| error.to_string())?;
-    RecordedCase::from_records(&journal.records)
+    RecordedCaseRun::from_records(&journal.records)
 }
 
+/// Checks that a case can be based on a run with this outcome: the run has ended, and was neither cancelled nor timed out.
 fn require_usable_outcome(outcome: Option<CompletionReason>) -> Result<CompletionReason, String> {
     match outcome {
         None => Err("the run has not ended".to_owned()),
@@ -66,11 +67,11 @@ fn require_usable_outcome(outcome: Option<CompletionReason>) -> Result<Completio
     }
 }
 
-impl RecordedCase {
-    /// What the records say.
+impl RecordedCaseRun {
+    /// Extracts the case from the records of a run.
     ///
     /// # Errors
-    /// The records are not those of one conversation from an input to its end; in words.
+    /// The records are not those of one conversation from an input to its end.
     pub fn from_records(records: &[Record]) -> Result<Self, String> {
         let Some(Event::RunStarted(started)) = records.first().map(|record| &record.event) else {
             return Err("the records do not begin with the start of a run".to_owned());
@@ -86,7 +87,7 @@ impl RecordedCase {
                 Event::Interrupted(RunInterruption::Cancelled { .. }) => return Err("the run was cancelled".to_owned()),
                 Event::TurnStarted(turn) => turns.push(turn.starts.iter().map(|start| start.agent.clone()).collect()),
                 Event::ExecutionFinished(end) => {
-                    let result = AttemptResult::from_record(end.clone()).without_exchange();
+                    let result = AttemptResult::from_record(end.clone()).without_iterations();
                     results.insert((end.agent.clone(), end.execution), result);
                 }
                 Event::InputRequested(asked) => {
@@ -111,11 +112,11 @@ impl RecordedCase {
         })
     }
 
-    /// Converts an exported result, as `runs export` and `run --output json` write it.
+    /// Parses an exported result of `runs export` or `run --output json`.
     ///
     /// # Errors
-    /// The text is no result of one conversation from an input to its end; in words.
-    pub fn parse_exported(text: &str) -> Result<Self, String> {
+    /// The text is not the result of one conversation from an input to its end.
+    pub fn parse_exported_result(text: &str) -> Result<Self, String> {
         let saved = SavedRecords::parse(text.as_bytes());
         let saved = saved.map_err(|error| format!("the file is not an exported result: {error}"))?;
         let recorded = Self::from_records(&saved.records)?;
@@ -125,13 +126,13 @@ impl RecordedCase {
         Ok(recorded)
     }
 
-    /// Returns the recorded result of the execution. Returns `None` if there is no such execution.
-    pub(crate) fn find_outcome(&self, agent: &Arc<str>, execution: u32) -> Option<AttemptOutcome> {
+    /// Returns the recorded end of the execution. Returns `None` without such an execution.
+    pub(crate) fn find_recorded_end(&self, agent: &Arc<str>, execution: u32) -> Option<AttemptEnd> {
         let executed = (agent.clone(), execution);
         let Some(result) = self.results.get(&executed) else {
-            return self.questions.get(&executed).cloned().map(AttemptOutcome::NeedsInput);
+            return self.questions.get(&executed).cloned().map(AttemptEnd::NeedsInput);
         };
         // The end of an execution after all its attempts: no other attempt follows.
-        Some(AttemptOutcome::Recorded(result.clone()))
+        Some(AttemptEnd::Recorded(result.clone()))
     }
 }

@@ -5,16 +5,19 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ensemble_core::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::runner::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::cases::{AgentStubs, StubOutput, StubReply, StubResult, StubToolCall};
 use ensemble_language::data::{FailureKind, value_to_output};
-use ensemble_language::ensemble::{PreparedReply, PreparedToolCall};
+use ensemble_language::ensemble::{SimulatedReply, SimulatedToolCall};
 use ensemble_runs::ReplyStub;
 use serde_json::Value;
 
-use crate::missing_parts::{MissingPart, MissingStubList};
+use crate::missing_parts::{MissingPart, MissingStubCollector};
 
-/// Returns the stub of an execution; the error is the number of stubs.
+/// Returns the stub of an execution.
+///
+/// # Errors
+/// The number of stubs, if the list is too short.
 pub(crate) fn find_execution_stub(stubs: &AgentStubs, execution: u32) -> Result<&StubResult, usize> {
     match stubs {
         AgentStubs::Always(stub) => Ok(stub),
@@ -25,8 +28,8 @@ pub(crate) fn find_execution_stub(stubs: &AgentStubs, execution: u32) -> Result<
     }
 }
 
-/// Returns whether a stub gives replies of a model.
-pub(crate) fn has_replies(stubs: &AgentStubs) -> bool {
+/// Returns whether a stub defines replies of a model.
+pub(crate) fn contains_model_replies(stubs: &AgentStubs) -> bool {
     let all = match stubs {
         AgentStubs::Always(stub) => std::slice::from_ref(stub),
         AgentStubs::Each(stubs) => stubs.as_slice(),
@@ -34,33 +37,34 @@ pub(crate) fn has_replies(stubs: &AgentStubs) -> bool {
     all.iter().any(|stub| matches!(stub.output, StubOutput::Replies(_)))
 }
 
-fn execution_replies(stubs: &AgentStubs, execution: u32) -> &[StubReply] {
+/// Returns the replies of the stub of an execution. Returns no replies for another stub.
+fn list_execution_replies(stubs: &AgentStubs, execution: u32) -> &[StubReply] {
     match find_execution_stub(stubs, execution).map(|stub| &stub.output) {
         Ok(StubOutput::Replies(replies)) => replies,
         _ => &[],
     }
 }
 
-/// The replies of an agent.
-pub(crate) struct AgentReplies {
+/// Prepared replies of an agent.
+pub(crate) struct AgentReplyStub {
     pub(crate) agent: Arc<str>,
     pub(crate) stubs: AgentStubs,
-    pub(crate) missing: Arc<MissingStubList>,
+    pub(crate) missing: Arc<MissingStubCollector>,
 }
 
-impl ReplyStub for AgentReplies {
-    fn find_reply(&self, execution: u32, request: u64) -> Result<PreparedReply, String> {
-        let replies = execution_replies(&self.stubs, execution);
+impl ReplyStub for AgentReplyStub {
+    fn find_reply(&self, execution: u32, request: u64) -> Result<SimulatedReply, String> {
+        let replies = list_execution_replies(&self.stubs, execution);
         let at = usize::try_from(request).unwrap_or(usize::MAX).saturating_sub(1);
         match replies.get(at) {
-            Some(StubReply::Text(text)) => Ok(PreparedReply::Text(text.clone())),
-            Some(StubReply::Error(message)) => Ok(PreparedReply::Error(message.clone())),
+            Some(StubReply::Text(text)) => Ok(SimulatedReply::Text(text.clone())),
+            Some(StubReply::Error(message)) => Ok(SimulatedReply::Error(message.clone())),
             Some(StubReply::Calls { text, calls }) => {
-                let call = |call: &StubToolCall| PreparedToolCall {
+                let call = |call: &StubToolCall| SimulatedToolCall {
                     name: call.tool.to_string(),
                     arguments: call.arguments.clone(),
                 };
-                Ok(PreparedReply::Calls {
+                Ok(SimulatedReply::Calls {
                     text: text.clone(),
                     tool_calls: calls.iter().map(call).collect(),
                 })
@@ -74,23 +78,23 @@ impl ReplyStub for AgentReplies {
     }
 }
 
-/// The number of an execution, and the key of its part.
-type ReplySource = (u32, Option<Arc<str>>);
+/// Number of an execution, and the key of its part.
+type RequestCounterKey = (u32, Option<Arc<str>>);
 
-/// A runner of an agent whose model gives prepared replies. An execution with another stub has its result.
-pub(crate) struct RepliesRunner {
+/// Runner of an agent whose model has prepared replies. An execution with another stub has the result of the stub.
+pub(crate) struct ReplyStubRunner {
     pub(crate) stubs: AgentStubs,
     /// The agent itself.
     pub(crate) inner: Arc<dyn Runner>,
     /// The results of stubs without replies.
     pub(crate) results: Arc<dyn Runner>,
     /// The requests before each execution, and before each part.
-    pub(crate) earlier_requests: Mutex<HashMap<ReplySource, u64>>,
+    pub(crate) earlier_requests: Mutex<HashMap<RequestCounterKey, u64>>,
 }
 
-impl RepliesRunner {
-    /// Counts the requests from the first attempt of the execution on.
-    fn with_own_requests(&self, mut execution: ExecutionInput) -> ExecutionInput {
+impl ReplyStubRunner {
+    /// Replaces the number of earlier requests by the number since the first attempt of the execution.
+    fn with_requests_of_execution(&self, mut execution: ExecutionInput) -> ExecutionInput {
         let part = execution.part.as_ref().map(|part| part.key.clone());
         let mut earlier = self.earlier_requests.lock().unwrap_or_else(PoisonError::into_inner);
         let before = earlier
@@ -101,11 +105,11 @@ impl RepliesRunner {
     }
 }
 
-impl Runner for RepliesRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+impl Runner for ReplyStubRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         match find_execution_stub(&self.stubs, execution.execution).map(|stub| (&stub.output, stub.delay)) {
             Ok((StubOutput::Replies(_), delay)) => {
-                let execution = self.with_own_requests(execution);
+                let execution = self.with_requests_of_execution(execution);
                 Box::pin(async move {
                     if !delay.is_zero() {
                         tokio::time::sleep(delay).await;
@@ -118,8 +122,8 @@ impl Runner for RepliesRunner {
     }
 }
 
-/// Returns the tool calls in all replies of a stub.
-pub(crate) fn list_reply_calls(stubs: &AgentStubs) -> impl Iterator<Item = &StubToolCall> {
+/// Returns the tool calls in all replies of the stubs.
+pub(crate) fn list_tool_calls_in_replies(stubs: &AgentStubs) -> impl Iterator<Item = &StubToolCall> {
     let all = match stubs {
         AgentStubs::Always(stub) => std::slice::from_ref(stub),
         AgentStubs::Each(stubs) => stubs.as_slice(),
@@ -128,17 +132,18 @@ pub(crate) fn list_reply_calls(stubs: &AgentStubs) -> impl Iterator<Item = &Stub
         StubOutput::Replies(replies) => replies.as_slice(),
         _ => &[],
     });
-    replies.flat_map(reply_calls)
+    replies.flat_map(tool_calls_of_reply)
 }
 
-fn reply_calls(reply: &StubReply) -> &[StubToolCall] {
+/// Returns the tool calls of the reply. Returns no calls for a text or an error.
+fn tool_calls_of_reply(reply: &StubReply) -> &[StubToolCall] {
     match reply {
         StubReply::Calls { calls, .. } => calls,
         StubReply::Text(_) | StubReply::Error(_) => &[],
     }
 }
 
-/// A runner of a tool of an agent, or of the result that a stub has for the call.
+/// Runner of a tool, which uses the result of a stub if there is one.
 pub(crate) struct ToolStubRunner {
     pub(crate) agent: Arc<str>,
     /// The name of the tool for the model.
@@ -150,12 +155,12 @@ pub(crate) struct ToolStubRunner {
     /// The result of each call, if the tool itself has a stub.
     pub(crate) result: Option<Arc<dyn Runner>>,
     /// The end of a call without a result.
-    pub(crate) otherwise: UnstubbedCall,
-    pub(crate) missing: Arc<MissingStubList>,
+    pub(crate) otherwise: UnstubbedCallAction,
+    pub(crate) missing: Arc<MissingStubCollector>,
 }
 
-/// The end of a call for which a case has no result.
-pub(crate) enum UnstubbedCall {
+/// Action for a call for which a case has no result.
+pub(crate) enum UnstubbedCallAction {
     /// The tool itself is called.
     Tool(Arc<dyn Runner>),
     /// The result is missing. The tool itself needs this from outside.
@@ -163,10 +168,13 @@ pub(crate) enum UnstubbedCall {
 }
 
 impl ToolStubRunner {
-    /// Finds the result that the replies of the agent have for the call of that number (from 1).
-    fn find_result(&self, execution: u32, number: u32) -> Option<Value> {
-        let replies = self.stubs.as_ref().map(|stubs| execution_replies(stubs, execution));
-        let calls = replies.into_iter().flatten().flat_map(reply_calls);
+    /// Returns the result that the replies of the agent define for the call with this number (from 1).
+    fn find_call_result(&self, execution: u32, number: u32) -> Option<Value> {
+        let replies = self
+            .stubs
+            .as_ref()
+            .map(|stubs| list_execution_replies(stubs, execution));
+        let calls = replies.into_iter().flatten().flat_map(tool_calls_of_reply);
         let mut calls_of_tool = calls.filter(|call| call.tool == self.model_name);
         let at = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
         calls_of_tool.nth(at)?.result.clone()
@@ -174,21 +182,21 @@ impl ToolStubRunner {
 }
 
 impl Runner for ToolStubRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         let segment = execution.origin.address.segments().last();
         let number = segment
             .and_then(|segment| segment.calls.last())
             .map_or(1, |call| call.number);
-        if let Some(result) = self.find_result(execution.execution, number) {
-            let output = AttemptOutcome::from_output(value_to_output(result));
+        if let Some(result) = self.find_call_result(execution.execution, number) {
+            let output = AttemptEnd::from_output(value_to_output(result));
             return Box::pin(std::future::ready(output));
         }
         if let Some(result) = &self.result {
             return result.execute_attempt(execution);
         }
         let needs = match &self.otherwise {
-            UnstubbedCall::Tool(tool) => return tool.execute_attempt(execution),
-            UnstubbedCall::Missing(needs) => needs,
+            UnstubbedCallAction::Tool(tool) => return tool.execute_attempt(execution),
+            UnstubbedCallAction::Missing(needs) => needs,
         };
         let missing_part = MissingPart::Tool {
             tool: self.stub_name.clone(),
@@ -196,7 +204,7 @@ impl Runner for ToolStubRunner {
         };
         self.missing.add(&self.agent, execution.execution, missing_part);
         let error = "the test has no result for this call";
-        Box::pin(std::future::ready(AttemptOutcome::from_failure(
+        Box::pin(std::future::ready(AttemptEnd::from_failure(
             FailureKind::Unavailable,
             error,
         )))

@@ -4,46 +4,47 @@
 
 use std::sync::{Arc, Mutex};
 
-use ensemble_core::request::{AddressMatch, RequestAddress};
-use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::request::{AddressMatchPrecision, RequestAddress};
+use ensemble_core::runner::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::cases::{AgentStubs, StubOutput, StubResult, TestCase};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
 use ensemble_language::ensemble::{Agent, AgentKind, ToolDefinition, ToolKind, ToolReference};
 use ensemble_language::names::server_tool_name;
 use ensemble_process::output;
-use ensemble_runs::{AgentReplacements, McpServerStub, OutputMode, PromptPreview, ReplyStub};
+use ensemble_runs::{AgentReplacements, McpServerStub, PromptPreview, ReplyStub, StubOutputMode};
 use serde_json::Value;
 
-use crate::missing_parts::{MissingPart, MissingStub, MissingStubList};
-use crate::named_stubs::NamedStubs;
+use crate::missing_parts::{MissingPart, MissingStub, MissingStubCollector};
+use crate::named_stubs::StubsByAddress;
 use crate::people::{CaseOperator, PersonRunner};
-use crate::recorded_case::RecordedCase;
+use crate::recorded_case::RecordedCaseRun;
 use crate::replies::{
-    AgentReplies, RepliesRunner, ToolStubRunner, UnstubbedCall, find_execution_stub, has_replies, list_reply_calls,
+    AgentReplyStub, ReplyStubRunner, ToolStubRunner, UnstubbedCallAction, contains_model_replies, find_execution_stub,
+    list_tool_calls_in_replies,
 };
-use crate::watch::CaseWatch;
+use crate::watch::CaseObserver;
 
-/// The stubs of a case.
+/// Stubs and observations of a case.
 pub(crate) struct CaseStubs {
     stubs: Vec<(Arc<str>, AgentStubs)>,
     answered_agents: Vec<Arc<str>>,
     responders: Vec<(Arc<str>, Arc<str>)>,
-    recorded: Option<Arc<RecordedCase>>,
+    recorded: Option<Arc<RecordedCaseRun>>,
     is_live: bool,
     expects_refusal: bool,
-    missing: Arc<MissingStubList>,
+    missing: Arc<MissingStubCollector>,
     /// The people.
     pub(crate) operator: Arc<CaseOperator>,
     /// The observations.
-    pub(crate) watch: Arc<CaseWatch>,
+    pub(crate) watch: Arc<CaseObserver>,
 }
 
 impl CaseStubs {
-    /// Creates stubs: those of a test file, then those of a recorded run. Agents that are answered ask.
-    pub(crate) fn new(case: &TestCase, recorded: Option<Arc<RecordedCase>>) -> Arc<Self> {
+    /// Creates the stubs of a case, then those of a recorded run. Agents with answers ask their questions.
+    pub(crate) fn new(case: &TestCase, recorded: Option<Arc<RecordedCaseRun>>) -> Arc<Self> {
         let (mut stubs, mut answered_agents) = (case.stubs.clone(), Vec::new());
         for (agent, answer) in &case.answers {
-            match default_answers(answer) {
+            match stubs_for_blank_answers(answer) {
                 Some(answers) => stubs.push((agent.clone(), answers)),
                 None => answered_agents.push(agent.clone()),
             }
@@ -57,31 +58,32 @@ impl CaseStubs {
             expects_refusal: case.expect.expects_refusal(),
             missing: Arc::default(),
             operator: Arc::new(CaseOperator::with_permissions(case.permissions.clone())),
-            watch: CaseWatch::for_expectations(&case.expect),
+            watch: CaseObserver::for_expected_observations(&case.expect),
         })
     }
 
-    /// Returns whether plain answers of the agent are given with the run.
-    pub(crate) fn is_answered(&self, agent: &Arc<str>) -> bool {
+    /// Returns whether the run receives plain answers for the agent.
+    pub(crate) fn has_plain_answers(&self, agent: &Arc<str>) -> bool {
         self.answered_agents.contains(agent)
     }
 
-    /// Returns the executions for which nothing was prepared.
-    pub(crate) fn missing_stubs(&self) -> Vec<MissingStub> {
-        self.missing.to_vec()
+    /// Returns the executions without a prepared stub.
+    pub(crate) fn list_missing_stubs(&self) -> Vec<MissingStub> {
+        self.missing.list_missing_stubs()
     }
 
-    fn add_missing(&self, agent: &Arc<str>, execution: u32, what: MissingPart) -> AttemptOutcome {
+    /// Records a missing part. Returns a failed attempt.
+    fn fail_with_missing_part(&self, agent: &Arc<str>, execution: u32, what: MissingPart) -> AttemptEnd {
         self.missing.add(agent, execution, what);
-        AttemptOutcome::from_failure(FailureKind::Unavailable, "the test has no stub for this execution")
+        AttemptEnd::from_failure(FailureKind::Unavailable, "the test has no stub for this execution")
     }
 }
 
-/// Returns the answers of a person who also answers with nothing, which means the `default`.
-fn default_answers(answer: &Value) -> Option<AgentStubs> {
+/// Returns the answers of a person as stubs if one of the answers is blank and thus means the `default`. Otherwise returns `None`.
+fn stubs_for_blank_answers(answer: &Value) -> Option<AgentStubs> {
     let is_blank = |answer: &Value| answer.as_str().is_some_and(|text| text.trim().is_empty());
     let to_stub = |answer: &Value| {
-        StubResult::without_delay(match answer {
+        StubResult::from_output_only(match answer {
             Value::String(text) => StubOutput::Text(text.clone()),
             answer => StubOutput::Json(answer.clone()),
         })
@@ -95,7 +97,7 @@ fn default_answers(answer: &Value) -> Option<AgentStubs> {
     }
 }
 
-/// The stubs for the agents of one ensemble.
+/// Replacements of the agents of one ensemble by stubs.
 pub(crate) struct EnsembleStubs {
     pub(crate) stubbed: Arc<CaseStubs>,
     /// The agents around the ensemble.
@@ -103,39 +105,42 @@ pub(crate) struct EnsembleStubs {
 }
 
 impl EnsembleStubs {
-    fn agent_path(&self, agent: &str) -> Arc<str> {
+    /// Returns the name of the agent after the names of the outer agents.
+    fn path_from_outermost(&self, agent: &str) -> Arc<str> {
         format!("{}{agent}", self.outer_path).into()
     }
 
-    fn stub_runner(&self, agent: &Agent, path: Arc<str>, stubs: NamedStubs) -> Arc<dyn Runner> {
-        Arc::new(StubRunner {
+    /// Builds a runner that returns the results of the stubs.
+    fn build_stub_runner(&self, agent: &Agent, path: Arc<str>, stubs: StubsByAddress) -> Arc<dyn Runner> {
+        Arc::new(StubResultRunner {
             agent: path,
             stubs,
-            reading: OutputMode::for_agent(agent),
+            reading: StubOutputMode::for_agent(agent),
             stubbed: self.stubbed.clone(),
         })
     }
 
-    fn find_stubs(&self, path: &str) -> Option<&AgentStubs> {
+    /// Returns the stubs with exactly this path.
+    fn find_stubs_by_path(&self, path: &str) -> Option<&AgentStubs> {
         let mut stubs = self.stubbed.stubs.iter();
         stubs.find(|(name, _)| **name == *path).map(|(_, stubs)| stubs)
     }
 
-    /// Finds the stubs of an agent and of its parts. `is_person`: a stub can have the bare name of the agent.
-    fn find_named_stubs(&self, path: &str, is_person: bool) -> NamedStubs {
+    /// Collects the stubs of an agent and of its parts. If `is_person`, a stub can have the bare name of the agent.
+    fn collect_agent_stubs(&self, path: &str, is_person: bool) -> StubsByAddress {
         let address: Option<RequestAddress> = path.parse().ok();
-        let mut named_stubs = NamedStubs::default();
+        let mut named_stubs = StubsByAddress::default();
         for (name, stubs) in &self.stubbed.stubs {
-            let precision = || address.as_ref()?.match_declared_name(name);
+            let precision = || address.as_ref()?.match_declared_precision(name);
             if **name == *path {
                 named_stubs.of_agent = Some(stubs.clone());
                 continue;
             }
             match precision() {
-                Some(AddressMatch::AgentName) if is_person => {
+                Some(AddressMatchPrecision::AgentName) if is_person => {
                     named_stubs.of_agent.get_or_insert_with(|| stubs.clone());
                 }
-                Some(AddressMatch::Exact | AddressMatch::Path) => {
+                Some(AddressMatchPrecision::Exact | AddressMatchPrecision::Path) => {
                     named_stubs.by_address.push((name.clone(), stubs.clone()));
                 }
                 _ => {}
@@ -144,23 +149,23 @@ impl EnsembleStubs {
         named_stubs
     }
 
-    /// Returns the runner of a tool of an agent: the results of its stubs, and of the replies of the agent. `model_name`: the
-    /// name of the tool for the model; `stub_name`: the name of its stub.
-    fn tool_runner(
+    /// Builds the runner of a tool of an agent, with results of stubs and of replies.
+    /// `model_name` is the name of the tool for the model, and `stub_name` the name of its stub.
+    fn build_tool_runner(
         &self,
         agent: &str,
         (model_name, stub_name): (Arc<str>, Arc<str>),
-        otherwise: UnstubbedCall,
+        otherwise: UnstubbedCallAction,
     ) -> Arc<dyn Runner> {
-        let agent = self.agent_path(agent);
-        let path = self.agent_path(&stub_name);
+        let agent = self.path_from_outermost(agent);
+        let path = self.path_from_outermost(&stub_name);
         Arc::new(ToolStubRunner {
-            stubs: self.find_stubs(&agent).cloned(),
-            result: self.find_stubs(&path).map(|stubs| {
-                Arc::new(StubRunner {
+            stubs: self.find_stubs_by_path(&agent).cloned(),
+            result: self.find_stubs_by_path(&path).map(|stubs| {
+                Arc::new(StubResultRunner {
                     agent: path,
-                    stubs: NamedStubs::for_agent(stubs.clone()),
-                    reading: OutputMode::Printed,
+                    stubs: StubsByAddress::for_all_executions(stubs.clone()),
+                    reading: StubOutputMode::Printed,
                     stubbed: self.stubbed.clone(),
                 }) as Arc<dyn Runner>
             }),
@@ -172,29 +177,30 @@ impl EnsembleStubs {
         })
     }
 
-    fn server_tool_runner(&self, agent: &Agent, used: &ToolReference, tool: &str) -> Arc<dyn Runner> {
+    /// Builds the runner of a stubbed tool of an MCP server.
+    fn build_server_tool_runner(&self, agent: &Agent, used: &ToolReference, tool: &str) -> Arc<dyn Runner> {
         let names = (
             server_tool_name(&used.tool, tool).into(),
             format!("{}.{tool}", used.tool).into(),
         );
         let needs = format!("the MCP server `{}`", used.tool);
-        self.tool_runner(&agent.name, names, UnstubbedCall::Missing(needs))
+        self.build_tool_runner(&agent.name, names, UnstubbedCallAction::Missing(needs))
     }
 
-    /// Lists the tools of a server that the case replaces, as far as the agent can call them: tools with a stub, and tools
-    /// that the replies of the agent call. In a live case, only calls with a `result` replace a tool.
-    fn list_stubbed_tools(&self, agent: &Agent, used: &ToolReference) -> Vec<Arc<str>> {
-        let prefix = self.agent_path(&format!("{}.", used.tool));
+    /// Returns the tools of a server that the case replaces and the agent can call: tools with a stub, and tools in replies.
+    /// In a live case, only calls with a `result` replace a tool.
+    fn list_replaced_server_tools(&self, agent: &Agent, used: &ToolReference) -> Vec<Arc<str>> {
+        let prefix = self.path_from_outermost(&format!("{}.", used.tool));
         let with_stub = self
             .stubbed
             .stubs
             .iter()
             .filter_map(|(name, _)| name.strip_prefix(&*prefix));
-        let stubs = self.find_stubs(&self.agent_path(&agent.name));
+        let stubs = self.find_stubs_by_path(&self.path_from_outermost(&agent.name));
         let is_live = self.stubbed.is_live;
         let calls = stubs
             .into_iter()
-            .flat_map(list_reply_calls)
+            .flat_map(list_tool_calls_in_replies)
             .filter(|call| !is_live || call.result.is_some());
         let model_prefix = server_tool_name(&used.tool, "");
         let in_replies = calls.filter_map(|call| call.tool.strip_prefix(&*model_prefix));
@@ -216,20 +222,20 @@ impl EnsembleStubs {
             .as_ref()
             .filter(|member| !is_live && !tools.contains(member))
         {
-            let has_replies = stubs.is_some_and(has_replies);
+            let has_replies = stubs.is_some_and(contains_model_replies);
             tools.extend(has_replies.then(|| member.clone()));
         }
         tools
     }
 }
 
-/// The tools of an MCP server that a case replaces.
-struct CaseServerStub {
+/// Tools of an MCP server that a case replaces.
+struct StubbedServerTools {
     runners: Vec<(Arc<str>, Arc<dyn Runner>)>,
     is_live: bool,
 }
 
-impl McpServerStub for CaseServerStub {
+impl McpServerStub for StubbedServerTools {
     fn stubbed_tool_names(&self) -> Option<Vec<Arc<str>>> {
         (!self.is_live).then(|| self.runners.iter().map(|(tool, _)| tool.clone()).collect())
     }
@@ -245,13 +251,15 @@ impl McpServerStub for CaseServerStub {
 impl AgentReplacements for EnsembleStubs {
     fn find_whole_agent_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let recorded = self.stubbed.recorded.clone()?;
-        let path = self.agent_path(&agent.name);
+        let path = self.path_from_outermost(&agent.name);
         let address: Option<RequestAddress> = path.parse().ok();
         let names_agent = |name: &Arc<str>| {
-            let precision = address.as_ref().and_then(|address| address.match_declared_name(name));
+            let precision = address
+                .as_ref()
+                .and_then(|address| address.match_declared_precision(name));
             *name == path || precision.is_some()
         };
-        let is_given = self.find_stubs(&path).is_some() || self.stubbed.answered_agents.iter().any(names_agent);
+        let is_given = self.find_stubs_by_path(&path).is_some() || self.stubbed.answered_agents.iter().any(names_agent);
         (self.outer_path.is_empty() && !is_given).then(|| {
             let runner = Arc::new(RecordedCaseRunner {
                 agent: path.clone(),
@@ -259,27 +267,33 @@ impl AgentReplacements for EnsembleStubs {
                 stubbed: self.stubbed.clone(),
             });
             let watch = &self.stubbed.watch;
-            watch.wrap_runner(&path, || PromptPreview::for_agent(agent), runner)
+            watch.wrap_if_observed(&path, || PromptPreview::for_agent(agent), runner)
         })
     }
 
     fn find_execution_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
-        let path = self.agent_path(&agent.name);
+        let path = self.path_from_outermost(&agent.name);
         let is_person = matches!(agent.kind, AgentKind::Input(_));
-        let stubs = self.find_named_stubs(&path, is_person);
-        let has_replies = self.find_stubs(&path).is_some_and(has_replies);
-        (!stubs.is_empty() && !is_person && !has_replies).then(|| self.stub_runner(agent, path, stubs))
+        let stubs = self.collect_agent_stubs(&path, is_person);
+        let has_replies = self.find_stubs_by_path(&path).is_some_and(contains_model_replies);
+        (!stubs.has_no_stubs() && !is_person && !has_replies).then(|| self.build_stub_runner(agent, path, stubs))
     }
 
     fn replaces_operator(&self, agent: &Agent) -> bool {
         let is_person = matches!(agent.kind, AgentKind::Input(_));
-        is_person && !self.find_named_stubs(&self.agent_path(&agent.name), true).is_empty()
+        is_person
+            && !self
+                .collect_agent_stubs(&self.path_from_outermost(&agent.name), true)
+                .has_no_stubs()
     }
 
     fn find_reply_stub(&self, agent: &Agent) -> Option<Arc<dyn ReplyStub>> {
-        let path = self.agent_path(&agent.name);
-        let stubs = self.find_stubs(&path).filter(|stubs| has_replies(stubs))?.clone();
-        Some(Arc::new(AgentReplies {
+        let path = self.path_from_outermost(&agent.name);
+        let stubs = self
+            .find_stubs_by_path(&path)
+            .filter(|stubs| contains_model_replies(stubs))?
+            .clone();
+        Some(Arc::new(AgentReplyStub {
             agent: path,
             stubs,
             missing: self.stubbed.missing.clone(),
@@ -287,7 +301,7 @@ impl AgentReplacements for EnsembleStubs {
     }
 
     fn find_responder_profile(&self, agent: &Agent) -> Option<Arc<str>> {
-        let path = self.agent_path(&agent.name);
+        let path = self.path_from_outermost(&agent.name);
         let mut responders = self.stubbed.responders.iter();
         responders
             .find(|(name, _)| *name == path)
@@ -303,18 +317,18 @@ impl AgentReplacements for EnsembleStubs {
     }
 
     fn wrap_execution_runner(&self, agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
-        let path = self.agent_path(&agent.name);
-        let runner: Arc<dyn Runner> = match (&agent.kind, self.find_stubs(&path)) {
+        let path = self.path_from_outermost(&agent.name);
+        let runner: Arc<dyn Runner> = match (&agent.kind, self.find_stubs_by_path(&path)) {
             (AgentKind::Input(spec), _) if self.replaces_operator(agent) => Arc::new(PersonRunner {
                 inner: runner,
-                stubs: self.find_named_stubs(&path, true),
+                stubs: self.collect_agent_stubs(&path, true),
                 has_default: spec.default.is_some(),
                 operator: self.stubbed.operator.clone(),
             }),
-            (_, Some(stubs)) if has_replies(stubs) => Arc::new(RepliesRunner {
+            (_, Some(stubs)) if contains_model_replies(stubs) => Arc::new(ReplyStubRunner {
                 stubs: stubs.clone(),
                 inner: runner,
-                results: self.stub_runner(agent, path.clone(), NamedStubs::for_agent(stubs.clone())),
+                results: self.build_stub_runner(agent, path.clone(), StubsByAddress::for_all_executions(stubs.clone())),
                 earlier_requests: Mutex::default(),
             }),
             _ => runner,
@@ -323,7 +337,7 @@ impl AgentReplacements for EnsembleStubs {
             Some(_) if matches!(agent.kind, AgentKind::Script { .. }) => PromptPreview::for_substitute(agent),
             _ => PromptPreview::for_agent(agent),
         };
-        self.stubbed.watch.wrap_runner(&path, preview, runner)
+        self.stubbed.watch.wrap_if_observed(&path, preview, runner)
     }
 
     fn wrap_script_tool(
@@ -334,24 +348,24 @@ impl AgentReplacements for EnsembleStubs {
         needs: Option<String>,
     ) -> Arc<dyn Runner> {
         let needs = needs.filter(|_| !self.stubbed.is_live);
-        self.tool_runner(
+        self.build_tool_runner(
             agent,
             (tool.into(), tool.into()),
             match needs {
-                Some(needs) => UnstubbedCall::Missing(needs),
-                None => UnstubbedCall::Tool(runner),
+                Some(needs) => UnstubbedCallAction::Missing(needs),
+                None => UnstubbedCallAction::Tool(runner),
             },
         )
     }
 
     fn find_server_stub(&self, agent: &Agent, used: &ToolReference) -> Option<Arc<dyn McpServerStub>> {
-        let tools = self.list_stubbed_tools(agent, used);
+        let tools = self.list_replaced_server_tools(agent, used);
         let has_replies = self.find_reply_stub(agent).is_some();
         let is_replaced = !tools.is_empty() || (has_replies && !self.stubbed.is_live);
-        let stub = || CaseServerStub {
+        let stub = || StubbedServerTools {
             runners: tools
                 .iter()
-                .map(|tool| (tool.clone(), self.server_tool_runner(agent, used, tool)))
+                .map(|tool| (tool.clone(), self.build_server_tool_runner(agent, used, tool)))
                 .collect(),
             is_live: self.stubbed.is_live,
         };
@@ -361,7 +375,7 @@ impl AgentReplacements for EnsembleStubs {
     fn never_starts_tool(&self, name: &str, tool: &ToolDefinition) -> bool {
         match tool.kind {
             ToolKind::Mcp(_) => !self.stubbed.is_live,
-            ToolKind::Script { .. } => self.find_stubs(&self.agent_path(name)).is_some(),
+            ToolKind::Script { .. } => self.find_stubs_by_path(&self.path_from_outermost(name)).is_some(),
             ToolKind::Agent { .. } | ToolKind::Ensemble { .. } => false,
         }
     }
@@ -369,7 +383,7 @@ impl AgentReplacements for EnsembleStubs {
     fn find_required_replacement(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>> {
         (!self.stubbed.is_live).then(|| {
             Arc::new(MissingStubRunner {
-                agent: self.agent_path(&agent.name),
+                agent: self.path_from_outermost(&agent.name),
                 needs,
                 stubbed: self.stubbed.clone(),
             }) as Arc<dyn Runner>
@@ -384,25 +398,26 @@ impl AgentReplacements for EnsembleStubs {
     }
 }
 
-/// Gives what the test file says.
-struct StubRunner {
+/// Runner that returns the results of the stubs in a test file.
+struct StubResultRunner {
     agent: Arc<str>,
-    stubs: NamedStubs,
-    reading: OutputMode,
+    stubs: StubsByAddress,
+    reading: StubOutputMode,
     stubbed: Arc<CaseStubs>,
 }
 
-impl StubRunner {
-    async fn run_stub(&self, stub: &StubResult, execution: &ExecutionInput) -> AttemptOutcome {
+impl StubResultRunner {
+    /// Waits for the delay of the stub, then returns its result. The first `failed_attempts` attempts fail.
+    async fn run_stub_after_delay(&self, stub: &StubResult, execution: &ExecutionInput) -> AttemptEnd {
         if !stub.delay.is_zero() {
             tokio::time::sleep(stub.delay).await;
         }
         if execution.attempt <= stub.failed_attempts {
             let error = format!("attempt {} fails because of `failed_attempts`", execution.attempt);
-            return stub_outcome(stub, Err(ExecutionFailure::new(FailureKind::Reported, error)));
+            return end_with_stub_usage(stub, Err(ExecutionFailure::new(FailureKind::Reported, error)));
         }
         let result = match &stub.output {
-            StubOutput::Text(text) => self.reading.parse_output(text, &execution.ledger),
+            StubOutput::Text(text) => self.reading.text_to_output(text, &execution.ledger),
             StubOutput::Json(value) => output::output_from_value(value.clone()),
             StubOutput::Fail(failure) => Err(failure.clone()),
             // The check of the file refuses replies of agents without a model, and of parts.
@@ -416,21 +431,22 @@ impl StubRunner {
                     .as_ref()
                     .map_or_else(|| "".into(), |part| part.key.clone());
                 return match parts.iter().find(|(name, _)| *name == key) {
-                    Some((_, stub)) => Box::pin(self.run_stub(stub, execution)).await,
-                    None => self
-                        .stubbed
-                        .add_missing(&self.agent, execution.execution, MissingPart::Part(key)),
+                    Some((_, stub)) => Box::pin(self.run_stub_after_delay(stub, execution)).await,
+                    None => {
+                        self.stubbed
+                            .fail_with_missing_part(&self.agent, execution.execution, MissingPart::Part(key))
+                    }
                 };
             }
         };
-        stub_outcome(stub, result)
+        end_with_stub_usage(stub, result)
     }
 }
 
-/// Returns the end of an attempt, with what the stub says it has used.
-fn stub_outcome(stub: &StubResult, result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
+/// Returns the end of an attempt, with the usage that the stub defines.
+fn end_with_stub_usage(stub: &StubResult, result: Result<JsonMap, ExecutionFailure>) -> AttemptEnd {
     let has_used = stub.tokens > 0 || stub.cost.is_some();
-    AttemptOutcome::Finished(AttemptResult {
+    AttemptEnd::Finished(AttemptResult {
         result,
         usage: has_used.then(|| ModelUsage {
             requests: 1,
@@ -445,43 +461,46 @@ fn stub_outcome(stub: &StubResult, result: Result<JsonMap, ExecutionFailure>) ->
     })
 }
 
-impl Runner for StubRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+impl Runner for StubResultRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
-            let Some(stubs) = self.stubs.find_stubs(&execution.origin.address) else {
+            let Some(stubs) = self.stubs.find_stubs_at(&execution.origin.address) else {
                 let missing_part = MissingPart::Address(execution.origin.address.to_string().into());
-                return self.stubbed.add_missing(&self.agent, execution.execution, missing_part);
+                return self
+                    .stubbed
+                    .fail_with_missing_part(&self.agent, execution.execution, missing_part);
             };
             match find_execution_stub(stubs, execution.execution) {
-                Ok(stub) => self.run_stub(stub, &execution).await,
+                Ok(stub) => self.run_stub_after_delay(stub, &execution).await,
                 Err(count) => {
                     let missing_part = MissingPart::Execution(count);
-                    self.stubbed.add_missing(&self.agent, execution.execution, missing_part)
+                    self.stubbed
+                        .fail_with_missing_part(&self.agent, execution.execution, missing_part)
                 }
             }
         })
     }
 }
 
-/// Gives what a recorded run says.
+/// Runner that returns the results of a recorded run.
 struct RecordedCaseRunner {
     agent: Arc<str>,
-    recorded: Arc<RecordedCase>,
+    recorded: Arc<RecordedCaseRun>,
     stubbed: Arc<CaseStubs>,
 }
 
 impl Runner for RecordedCaseRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
-        let observed = self.recorded.find_outcome(&self.agent, execution.execution);
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
+        let observed = self.recorded.find_recorded_end(&self.agent, execution.execution);
         let observed = observed.unwrap_or_else(|| {
             self.stubbed
-                .add_missing(&self.agent, execution.execution, MissingPart::Record)
+                .fail_with_missing_part(&self.agent, execution.execution, MissingPart::Record)
         });
         Box::pin(std::future::ready(observed))
     }
 }
 
-/// Notes that there is no stub.
+/// Runner that records a missing stub and fails.
 struct MissingStubRunner {
     agent: Arc<str>,
     needs: String,
@@ -489,9 +508,11 @@ struct MissingStubRunner {
 }
 
 impl Runner for MissingStubRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         let missing_part = MissingPart::Stub(self.needs.clone());
-        let observed = self.stubbed.add_missing(&self.agent, execution.execution, missing_part);
+        let observed = self
+            .stubbed
+            .fail_with_missing_part(&self.agent, execution.execution, missing_part);
         Box::pin(std::future::ready(observed))
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ensemble_explore::{
     ClaimSite, ExecutionResult, ExplorationBudget, ExplorationGoal, ExploredExecution, PossibleEnd, SpentBudget,
-    find_examples,
+    find_goal_examples,
 };
 use ensemble_language::cases::{AgentStubs, CaseExpectations, StubOutput, StubResult, TestCase, TestFile};
 use ensemble_language::condition::{Condition, ExampleVariable, RequiredValue, ValueExpression, ValueRequirement};
@@ -24,21 +24,21 @@ use serde_json::{Value, json};
 
 use crate::coverage::{ReachedParts, UnreachedPart};
 use crate::drive::CaseDriver;
-use crate::examples::{example_for_schema, fulfill_demand};
-use crate::judge::agents_by_turn;
+use crate::examples::{example_for_schema, satisfy_required_value};
+use crate::judge::list_agents_by_turn;
 use crate::suite::CheckedSuite;
 
-/// The number of states in which examples are looked for.
-const MAX_STATES: u64 = 20_000;
+/// Largest number of explored states in the search for examples.
+const MAX_EXPLORED_STATES: u64 = 20_000;
 
-/// A case that reaches what no case reaches.
+/// Case for a part that no other case reaches.
 #[derive(Debug, Clone)]
 pub struct SuggestedCase {
     /// The case.
     pub case: TestCase,
 }
 
-/// Suggested cases.
+/// Suggested cases, and the gaps without a case.
 #[derive(Debug, Default)]
 pub struct CaseSuggestions {
     /// The cases, each of which reaches something that no other one reaches.
@@ -47,11 +47,16 @@ pub struct CaseSuggestions {
     pub unresolved_gaps: Vec<UnreachedPart>,
 }
 
-/// Cases for these gaps.
-pub fn suggest_cases(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &CaseDriver) -> CaseSuggestions {
+/// Suggests cases that reach these gaps. Runs each case to verify that it reaches its gap.
+pub fn suggest_cases_for_gaps(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &CaseDriver) -> CaseSuggestions {
     let plan = &sound.ensemble.plan;
     let goals: BTreeSet<ExplorationGoal> = gaps.iter().map(|gap| gap.goal).collect();
-    let examples = find_examples(plan, &goals, ExplorationBudget::with_max_states(MAX_STATES), &|| true);
+    let examples = find_goal_examples(
+        plan,
+        &goals,
+        ExplorationBudget::with_max_states(MAX_EXPLORED_STATES),
+        &|| true,
+    );
     let mut suggested = CaseSuggestions::default();
     let mut reached = ReachedParts::default();
     let mut names: Vec<Arc<str>> = sound.file.cases.iter().map(|case| case.name.clone()).collect();
@@ -63,16 +68,16 @@ pub fn suggest_cases(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &C
             .iter()
             .find(|(goal, _)| *goal == gap.goal)
             .and_then(|(_, end)| end.as_ref());
-        let name = unique_case_name(&format_goal(plan, gap.goal), &names);
+        let name = make_unique_name(&name_for_goal(plan, gap.goal), &names);
         let suggestion = end.and_then(|end| {
-            let mut cases = DemandPreference::BOTH
+            let mut cases = ConflictPreference::BOTH
                 .into_iter()
-                .filter_map(|prefer| build_example_case(plan, end, name.clone(), prefer));
-            cases.find_map(|case| verify_case(sound, case, gap.goal, driver))
+                .filter_map(|prefer| build_case_from_path(plan, end, name.clone(), prefer));
+            cases.find_map(|case| run_suggested_case(sound, case, gap.goal, driver))
         });
         match suggestion {
             Some((case, own)) => {
-                reached.merge(&own);
+                reached.add_reached(&own);
                 names.push(case.name.clone());
                 suggested.cases.push(SuggestedCase { case });
             }
@@ -83,8 +88,8 @@ pub fn suggest_cases(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &C
     suggested
 }
 
-/// Renders the conversation of the case.
-fn format_goal(plan: &Plan, goal: ExplorationGoal) -> String {
+/// Returns the name of a case that reaches the goal.
+fn name_for_goal(plan: &Plan, goal: ExplorationGoal) -> String {
     let edge = |id, position| plan.incoming_edges(id).map(|(_, edge)| edge).nth(position);
     let from = |id, position| edge(id, position).map_or("", |edge| plan.agent_name(edge.from));
     match goal {
@@ -101,7 +106,8 @@ fn format_goal(plan: &Plan, goal: ExplorationGoal) -> String {
     }
 }
 
-fn unique_case_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
+/// Returns the name, with a number if another case has the name.
+fn make_unique_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
     let mut name: Arc<str> = told.into();
     let mut number = 2;
     while names.contains(&name) {
@@ -111,8 +117,9 @@ fn unique_case_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
     name
 }
 
-/// Returns the case with what happens in it as its expectation, and what it reaches.
-fn verify_case(
+/// Runs the case, and expects its actual outcome and turns from then on. Also returns the parts that the case reaches.
+/// Returns `None` if the case fails or does not reach the goal.
+fn run_suggested_case(
     sound: CheckedSuite<'_>,
     mut case: TestCase,
     goal: ExplorationGoal,
@@ -128,66 +135,71 @@ fn verify_case(
             recorded: &[None],
             ..sound
         };
-        let case_result = driver.run_case(alone, 0);
+        let case_result = driver.run_and_judge_case(alone, 0);
         case_result.conversation.filter(|_| case_result.failures.is_empty())
     };
     let conversation = run(&case)?;
     let mut reached = ReachedParts::default();
-    reached.add(&sound.ensemble.plan, &conversation.records);
+    reached.add_conversation(&sound.ensemble.plan, &conversation.records);
     let reason = conversation.state.run_end()?.completion_reason;
     case.expect = CaseExpectations {
         outcomes: ensemble_language::cases::OUTCOMES
             .into_iter()
             .filter(|outcome| *outcome == reason.as_str())
             .collect(),
-        turns: Some(agents_by_turn(&conversation.records)),
+        turns: Some(list_agents_by_turn(&conversation.records)),
         ..CaseExpectations::default()
     };
     (reached.has_reached(goal) && run(&case).is_some()).then_some((case, reached))
 }
 
-/// The choice between two demands for the same value. Exploration may ask again for a value that has not changed, and then
-/// assume another answer than before.
+/// Preference between two demands for the same value. Exploration can assume a different result for an unchanged value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DemandPreference {
+enum ConflictPreference {
     First,
     Last,
 }
 
-impl DemandPreference {
+impl ConflictPreference {
+    /// Both preferences, in the order in which they are tried.
     const BOTH: [Self; 2] = [Self::First, Self::Last];
 }
 
-/// Returns the example as a case; `None`: it contains something for which there is no stub.
-fn build_example_case(plan: &Plan, end: &PossibleEnd, name: Arc<str>, prefer: DemandPreference) -> Option<TestCase> {
-    let mut example = ExampleCase {
+/// Builds a case from the example conversation. Returns `None` if a stub cannot represent the conversation.
+fn build_case_from_path(
+    plan: &Plan,
+    end: &PossibleEnd,
+    name: Arc<str>,
+    prefer: ConflictPreference,
+) -> Option<TestCase> {
+    let mut example = ExampleCaseBuilder {
         plan,
         prefer,
         latest: HashMap::new(),
         demands: HashMap::new(),
         executions: HashMap::new(),
         input: None,
-        inputs: needed_inputs(plan),
+        inputs: examples_of_required_inputs(plan),
     };
     for step in &end.path {
         for assumed in &step.assumed {
-            for demand in Condition::required_values(&assumed.claim, assumed.answer) {
+            for demand in Condition::list_value_requirements(&assumed.claim, assumed.answer) {
                 let dependency = match &assumed.site {
                     ClaimSite::Dependency { dependency, .. } => Some(dependency),
                     ClaimSite::Success => None,
                 };
-                example.add_demand(dependency, demand);
+                example.add_value_demand(dependency, demand);
             }
         }
         for ran in &step.runs {
-            example.add_execution(ran)?;
+            example.add_explored_execution(ran)?;
         }
     }
     Some(example.into_case(name))
 }
 
-/// Inputs that a run must be given.
-fn needed_inputs(plan: &Plan) -> JsonMap {
+/// Returns example values for the inputs without a default.
+fn examples_of_required_inputs(plan: &Plan) -> JsonMap {
     let inputs = plan.ensemble().inputs.iter().flatten();
     let needed = inputs.filter(|input| input.default_value().is_none());
     needed
@@ -195,23 +207,24 @@ fn needed_inputs(plan: &Plan) -> JsonMap {
         .collect()
 }
 
-/// An agent, and which of its executions.
-type Executed = (Arc<str>, u32);
+/// Agent, and the number of its execution.
+type ExecutedAgent = (Arc<str>, u32);
 
-struct ExampleCase<'p> {
+/// Builder of a case from an example conversation.
+struct ExampleCaseBuilder<'p> {
     plan: &'p Plan,
-    prefer: DemandPreference,
+    prefer: ConflictPreference,
     /// The latest execution of each agent that succeeded.
     latest: HashMap<Arc<str>, u32>,
-    demands: HashMap<Executed, Vec<ValueRequirement>>,
+    demands: HashMap<ExecutedAgent, Vec<ValueRequirement>>,
     executions: HashMap<Arc<str>, Vec<ExploredExecution>>,
     input: Option<Value>,
     inputs: JsonMap,
 }
 
-impl ExampleCase<'_> {
-    /// Notes what a value should be that is read now.
-    fn add_demand(&mut self, dependency: Option<&Arc<str>>, mut demand: ValueRequirement) {
+impl ExampleCaseBuilder<'_> {
+    /// Records the demand on a value that a condition reads now.
+    fn add_value_demand(&mut self, dependency: Option<&Arc<str>>, mut demand: ValueRequirement) {
         let agent = match demand.variable {
             ExampleVariable::Output => dependency.cloned(),
             ExampleVariable::Outputs | ExampleVariable::Context => {
@@ -232,11 +245,11 @@ impl ExampleCase<'_> {
             }
             ExampleVariable::Input => {
                 let mut input = Value::Null;
-                fulfill_demand(&mut input, &[], &demand.kind, Some(&json!({"type": "string"})));
+                satisfy_required_value(&mut input, &[], &demand.kind, Some(&json!({"type": "string"})));
                 self.input = Some(input);
                 return;
             }
-            ExampleVariable::Inputs => return self.add_input_demand(&demand),
+            ExampleVariable::Inputs => return self.satisfy_input_demand(&demand),
         };
         let Some(agent) = agent else { return };
         if let Some(execution) = self.latest.get(&agent) {
@@ -244,27 +257,28 @@ impl ExampleCase<'_> {
             let earlier_demand = demands.iter_mut().find(|known| known.path == demand.path);
             match (earlier_demand, self.prefer) {
                 (None, _) => demands.push(demand),
-                (Some(earlier_demand), DemandPreference::Last) => *earlier_demand = demand,
-                (Some(_), DemandPreference::First) => {}
+                (Some(earlier_demand), ConflictPreference::Last) => *earlier_demand = demand,
+                (Some(_), ConflictPreference::First) => {}
             }
         }
     }
 
-    fn add_input_demand(&mut self, demand: &ValueRequirement) {
+    /// Changes the inputs so that they satisfy the demand.
+    fn satisfy_input_demand(&mut self, demand: &ValueRequirement) {
         let input = demand
             .path
             .first()
             .and_then(|name| self.plan.ensemble().find_input(name));
         let schema = input.map(|input| json!({"properties": {&*input.name: input.schema}}));
         let mut inputs = Value::Object(std::mem::take(&mut self.inputs));
-        fulfill_demand(&mut inputs, &demand.path, &demand.kind, schema.as_ref());
+        satisfy_required_value(&mut inputs, &demand.path, &demand.kind, schema.as_ref());
         if let Value::Object(inputs) = inputs {
             self.inputs = inputs;
         }
     }
 
-    /// Notes an execution. `None`: there is no stub for it.
-    fn add_execution(&mut self, ran: &ExploredExecution) -> Option<()> {
+    /// Records an execution. Returns `None` if no stub can represent the execution.
+    fn add_explored_execution(&mut self, ran: &ExploredExecution) -> Option<()> {
         let agent = self.plan.agent(self.plan.find_agent_id(&ran.agent)?);
         let is_question = matches!(agent.kind, AgentKind::Input(_));
         if is_question && ran.spent_budget.is_some() {
@@ -273,7 +287,7 @@ impl ExampleCase<'_> {
         if let Some(ForEachItems::Expression(text)) = agent.for_each.as_ref().map(|each| &each.items) {
             let (of, path) = ValueExpression::parse_example_path(text)?;
             let kind = RequiredValue::Is(json!(["one"]));
-            self.add_demand(
+            self.add_value_demand(
                 Some(&ran.agent),
                 ValueRequirement {
                     variable: of,
@@ -289,6 +303,7 @@ impl ExampleCase<'_> {
         Some(())
     }
 
+    /// Converts the recorded executions and demands to a case.
     fn into_case(self, name: Arc<str>) -> TestCase {
         let (mut answers, mut stubs) = (Vec::new(), Vec::new());
         for agent in &self.plan.ensemble().agents {
@@ -301,18 +316,20 @@ impl ExampleCase<'_> {
             {
                 let answered = ran.iter().filter(|ran| ran.result == ExecutionResult::Succeeded);
                 let input_answers: Vec<Value> = answered
-                    .map(|ran| self.answer_for_execution(agent, ran, &input.choices))
+                    .map(|ran| self.build_answer(agent, ran, &input.choices))
                     .collect();
                 if !input_answers.is_empty() {
                     answers.push((
                         agent.name.clone(),
-                        common_value(&input_answers).cloned().unwrap_or(input_answers.into()),
+                        single_distinct_value(&input_answers)
+                            .cloned()
+                            .unwrap_or(input_answers.into()),
                     ));
                 }
                 continue;
             }
-            let each: Vec<StubResult> = ran.iter().map(|ran| self.stub_for_execution(agent, ran)).collect();
-            let stub = common_value(&each).cloned();
+            let each: Vec<StubResult> = ran.iter().map(|ran| self.build_stub(agent, ran)).collect();
+            let stub = single_distinct_value(&each).cloned();
             stubs.push((
                 agent.name.clone(),
                 stub.map_or(AgentStubs::Each(each), AgentStubs::Always),
@@ -334,21 +351,23 @@ impl ExampleCase<'_> {
         }
     }
 
-    fn demands_on_execution(&self, ran: &ExploredExecution) -> &[ValueRequirement] {
+    /// Returns the demands on the output of the execution.
+    fn list_demands(&self, ran: &ExploredExecution) -> &[ValueRequirement] {
         self.demands
             .get(&(ran.agent.clone(), ran.execution))
             .map_or(&[], Vec::as_slice)
     }
 
-    fn answer_for_execution(&self, agent: &Agent, ran: &ExploredExecution, choices: &[String]) -> Value {
+    /// Builds the answer of a person that satisfies the demands.
+    fn build_answer(&self, agent: &Agent, ran: &ExploredExecution, choices: &[String]) -> Value {
         let mut output = json!({"response": choices.first().map_or("yes", String::as_str)});
         let spoken = match choices {
             [] => json!({"properties": {"response": {"type": "string"}}}),
             choices => json!({"properties": {"response": {"enum": choices}}}),
         };
-        for demand in self.demands_on_execution(ran) {
+        for demand in self.list_demands(ran) {
             let schema = agent.output_schema.as_ref().unwrap_or(&spoken);
-            fulfill_demand(&mut output, &demand.path, &demand.kind, Some(schema));
+            satisfy_required_value(&mut output, &demand.path, &demand.kind, Some(schema));
         }
         match output.as_object() {
             Some(map) if map.len() == 1 => map.values().next().cloned().unwrap_or(output),
@@ -356,21 +375,22 @@ impl ExampleCase<'_> {
         }
     }
 
-    fn stub_for_execution(&self, agent: &Agent, ran: &ExploredExecution) -> StubResult {
+    /// Builds the stub with the result of the execution.
+    fn build_stub(&self, agent: &Agent, ran: &ExploredExecution) -> StubResult {
         let gives = match (ran.result, &agent.kind) {
             (ExecutionResult::Succeeded, AgentKind::Input(input)) => {
-                match self.answer_for_execution(agent, ran, &input.choices) {
+                match self.build_answer(agent, ran, &input.choices) {
                     Value::String(text) => StubOutput::Text(text),
                     answer => StubOutput::Json(answer),
                 }
             }
-            (ExecutionResult::Succeeded, _) => self.output_for_execution(agent, ran),
+            (ExecutionResult::Succeeded, _) => self.build_output(agent, ran),
             (_, AgentKind::Input(_)) => {
                 StubOutput::Fail(ExecutionFailure::new(FailureKind::Timeout, "no answer in time"))
             }
             _ => StubOutput::Fail(ExecutionFailure::new(FailureKind::Reported, "it failed")),
         };
-        let stub = StubResult::without_delay(gives);
+        let stub = StubResult::from_output_only(gives);
         match ran.spent_budget {
             Some(SpentBudget::Tokens(tokens)) => StubResult { tokens, ..stub },
             Some(SpentBudget::Cost(cost)) => StubResult {
@@ -381,8 +401,9 @@ impl ExampleCase<'_> {
         }
     }
 
-    fn output_for_execution(&self, agent: &Agent, ran: &ExploredExecution) -> StubOutput {
-        let demands = self.demands_on_execution(ran);
+    /// Builds an output that satisfies the schema and the demands.
+    fn build_output(&self, agent: &Agent, ran: &ExploredExecution) -> StubOutput {
+        let demands = self.list_demands(ran);
         if demands.is_empty() && agent.output_schema.is_none() && ran.requests.is_none() {
             return StubOutput::Text(format!("from {}", agent.name));
         }
@@ -393,7 +414,7 @@ impl ExampleCase<'_> {
         for demand in demands {
             let default_schema = json!({"properties": {"response": {"type": "string"}}});
             let schema = agent.output_schema.as_ref().unwrap_or(&default_schema);
-            fulfill_demand(&mut output, &demand.path, &demand.kind, Some(schema));
+            satisfy_required_value(&mut output, &demand.path, &demand.kind, Some(schema));
         }
         if let (Some(target), Value::Object(output)) = (&ran.requests, &mut output) {
             output.insert("agent_requests".to_owned(), json!([{"target_agent": target}]));
@@ -406,14 +427,14 @@ impl ExampleCase<'_> {
     }
 }
 
-/// Returns the first of them, if all are the same.
-fn common_value<T: PartialEq>(all: &[T]) -> Option<&T> {
+/// Returns the value if all values are equal. Otherwise returns `None`.
+fn single_distinct_value<T: PartialEq>(all: &[T]) -> Option<&T> {
     let first = all.first()?;
     all.iter().all(|one| one == first).then_some(first)
 }
 
-/// Returns the case as an item of `cases`, each line after `indent` spaces.
-pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
+/// Renders the case as an item of `cases`. Each line starts with `indent` spaces.
+pub fn render_case_as_yaml(case: &TestCase, indent: usize) -> String {
     let margin = " ".repeat(indent);
     let mut text = format!("{margin}- name: {}\n", spell_string(&case.name, SpellingContext::Block));
     let mut line = |text_: String| text.push_str(&format!("{margin}  {text_}\n"));
@@ -466,6 +487,7 @@ pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
     text
 }
 
+/// Converts a failure to its form in a test file.
 fn failure_to_json(failure: &ExecutionFailure) -> Value {
     let mut map = json!({"fail": failure.error});
     if failure.kind != FailureKind::Reported {
@@ -482,6 +504,7 @@ fn failure_to_json(failure: &ExecutionFailure) -> Value {
     map
 }
 
+/// Converts a stub to its form in a test file.
 fn stub_to_json(stub: &StubResult) -> Value {
     let mut map = match &stub.output {
         StubOutput::Text(text) if stub.tokens == 0 && stub.cost.is_none() => return json!(text),

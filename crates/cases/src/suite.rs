@@ -14,10 +14,10 @@ use ensemble_project::prepare::{PreparedEnsemble, ensemble_folder, prepare_neste
 use ensemble_project::{Project, ProjectError};
 use ensemble_runs::Runs;
 
-use crate::check::check_cases;
-use crate::recorded_case::{RecordedCase, load_recorded_case};
+use crate::check::check_test_cases;
+use crate::recorded_case::{RecordedCaseRun, load_recorded_run};
 
-/// A test file.
+/// Test file with its ensemble, recorded runs and findings.
 pub struct TestSuite {
     loaded: TestFileLoadResult,
     /// The ensemble, if it can run.
@@ -25,12 +25,12 @@ pub struct TestSuite {
     /// Whether the ensemble has errors, as every case expects.
     is_refused: bool,
     /// For each case, its recorded run.
-    recorded: Vec<Option<Arc<RecordedCase>>>,
+    recorded: Vec<Option<Arc<RecordedCaseRun>>>,
     /// All findings, in the order of the text.
     pub findings: Vec<Diagnostic>,
 }
 
-/// A test file without errors.
+/// Test file without errors, with its ensemble and recorded runs.
 #[derive(Clone, Copy)]
 pub struct CheckedSuite<'s> {
     /// The cases.
@@ -38,12 +38,12 @@ pub struct CheckedSuite<'s> {
     /// The ensemble.
     pub ensemble: &'s Arc<PreparedEnsemble>,
     /// For each case, its recorded run.
-    pub recorded: &'s [Option<Arc<RecordedCase>>],
+    pub recorded: &'s [Option<Arc<RecordedCaseRun>>],
 }
 
 impl TestSuite {
-    /// Reads a test file that stands at `path`.
-    pub fn load(source: &SourceText, path: &Path, runs: &Runs) -> Self {
+    /// Loads the test file at `path` with its ensemble and recorded runs, and collects the findings.
+    pub fn load_and_check(source: &SourceText, path: &Path, runs: &Runs) -> Self {
         let loaded = loader::load_test_file(source);
         let mut suite = Self {
             ensemble: None,
@@ -54,9 +54,9 @@ impl TestSuite {
         };
         let mut findings = Vec::new();
         if let Some(file) = &suite.loaded.file {
-            match prepare_ensemble(file, path, runs.project()) {
+            match prepare_tested_ensemble(file, path, runs.project()) {
                 Ok(ensemble) => {
-                    findings = check_cases(file, ensemble.plan.ensemble());
+                    findings = check_test_cases(file, ensemble.plan.ensemble());
                     suite.ensemble = Some(Arc::new(ensemble));
                 }
                 Err(error) if error.has_errors && file.cases.iter().all(|case| case.expect.expects_refusal()) => {
@@ -64,7 +64,7 @@ impl TestSuite {
                 }
                 Err(error) => findings.push(error.finding),
             }
-            suite.recorded = load_recorded_cases(file, &ensemble_folder(path, runs.project()), runs, &mut findings);
+            suite.recorded = load_recorded_runs(file, &ensemble_folder(path, runs.project()), runs, &mut findings);
         }
         suite.findings = suite.loaded.diagnostics_with(&findings);
         suite
@@ -75,8 +75,8 @@ impl TestSuite {
         self.loaded.source()
     }
 
-    /// Returns the file, if it has no errors.
-    pub fn sound_suite(&self) -> Option<CheckedSuite<'_>> {
+    /// Returns the cases and the ensemble. Returns `None` if a finding is an error.
+    pub fn checked_suite(&self) -> Option<CheckedSuite<'_>> {
         let is_sound = self
             .findings
             .iter()
@@ -88,8 +88,8 @@ impl TestSuite {
         })
     }
 
-    /// Returns the cases of an ensemble that is refused, as they expect. Returns `None` if the file has errors.
-    pub fn refused_cases(&self) -> Option<&TestFile> {
+    /// Returns the cases if the ensemble is refused and all cases expect the refusal. Returns `None` if the file has other errors.
+    pub fn cases_of_refused_ensemble(&self) -> Option<&TestFile> {
         let file = self.loaded.file.as_ref().filter(|_| self.is_refused)?;
         let mut findings = self.findings.iter();
         findings
@@ -97,27 +97,27 @@ impl TestSuite {
             .then_some(file)
     }
 
-    /// Returns the text as it was loaded.
-    pub fn loaded_cases(&self) -> &TestFileLoadResult {
+    /// Returns the result of loading the test file.
+    pub fn load_result(&self) -> &TestFileLoadResult {
         &self.loaded
     }
 
-    /// Returns the bytes of a place.
-    pub fn find_span(&self, at: &RouteLocation) -> Span {
+    /// Returns the byte range of a location in the text.
+    pub fn resolve_location(&self, at: &RouteLocation) -> Span {
         let document = self.loaded.document.as_ref();
         document.map_or_else(Span::default, |document| document.resolve_span(at))
     }
 }
 
-/// An ensemble that cannot be tested.
+/// Error about an ensemble that cannot be tested.
 struct UntestableEnsemble {
     finding: Finding,
     /// Whether the file of the ensemble has errors, so that a run refuses the ensemble.
     has_errors: bool,
 }
 
-/// Returns the ensemble that the file tests.
-fn prepare_ensemble(
+/// Prepares the ensemble that the file tests: the named file, or the file with the matching name.
+fn prepare_tested_ensemble(
     file: &TestFile,
     path: &Path,
     project: &Project,
@@ -144,13 +144,13 @@ fn prepare_ensemble(
     })
 }
 
-/// Returns the recorded runs of the cases.
-fn load_recorded_cases(
+/// Loads the recorded run of each case with `from`. Adds a finding for each record that cannot be used.
+fn load_recorded_runs(
     file: &TestFile,
     folder: &Path,
     runs: &Runs,
     findings: &mut Vec<Finding>,
-) -> Vec<Option<Arc<RecordedCase>>> {
+) -> Vec<Option<Arc<RecordedCaseRun>>> {
     let mut recorded = Vec::new();
     for (at, case) in file.cases.iter().enumerate() {
         let Some(from) = &case.from else {
@@ -159,7 +159,7 @@ fn load_recorded_cases(
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let loaded = match runtime {
-            Ok(runtime) => runtime.block_on(load_recorded_case(runs, folder, from)),
+            Ok(runtime) => runtime.block_on(load_recorded_run(runs, folder, from)),
             Err(error) => Err(error.to_string()),
         };
         if let Err(reason) = &loaded {

@@ -7,14 +7,13 @@ use serde_json::Value;
 
 use crate::judge::UnmetExpectation;
 
-/// Returns a failure for each stub and each answer of the case that is for a part of an agent of the outermost ensemble, if
-/// the agent succeeded and none of its executions had that part.
+/// Returns a failure for each stub or answer of a part that does not exist, if the agent of the outermost ensemble succeeded.
 pub(crate) fn find_unused_part_stubs(at: usize, case: &TestCase, state: &ConversationState) -> Vec<UnmetExpectation> {
     let stubs = case.stubs.iter().map(|(name, _)| ("stubs", name));
     let answers = case.answers.iter().map(|(name, _)| ("answers", name));
     let named = stubs.chain(answers).filter_map(|(key, name)| {
         let address: RequestAddress = name.parse().ok()?;
-        let existing = list_other_parts(address.segments().first()?, state)?;
+        let existing = list_parts_if_missing(address.segments().first()?, state)?;
         let place = case_route(at).with_key(key).with_key(name.as_ref()).into_key_location();
         Some(UnmetExpectation {
             help: Some("name a part that exists, or remove the entry".to_owned()),
@@ -29,8 +28,8 @@ pub(crate) fn find_unused_part_stubs(at: usize, case: &TestCase, state: &Convers
     named.collect()
 }
 
-/// Returns the keys of the parts of the agent, if it succeeded and none of its executions had the part of the segment.
-fn list_other_parts(segment: &AddressSegment, state: &ConversationState) -> Option<Vec<String>> {
+/// Returns the part keys of successful executions of the agent. Returns `None` if one of them is the part of the segment.
+fn list_parts_if_missing(segment: &AddressSegment, state: &ConversationState) -> Option<Vec<String>> {
     let key = segment.part.as_deref()?;
     let executions = state.list_executions();
     let outputs = executions.filter(|entry| entry.agent_name == segment.agent && entry.failure.is_none());

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ensemble_history::complete_text;
+use ensemble_history::output_text_with_all_keys;
 use ensemble_language::cases::{JudgeQuestion as Question, expect_route};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::load_ensemble;
@@ -15,10 +15,10 @@ use ensemble_project::prepare::PreparedEnsemble;
 use ensemble_runs::{RunError, RunOptions, Runs};
 use serde_json::{Value, json};
 
-use crate::judge::{CaseConversation, ExpectationJudge, UnmetExpectation};
+use crate::judge::{CaseConversation, CaseExpectationChecker, UnmetExpectation};
 
-/// The ensemble of a judge; its profile is filled in.
-const JUDGE: &str = r#"name: judge
+/// Text of the ensemble of a judge. The name of the profile is inserted.
+const JUDGE_ENSEMBLE: &str = r#"name: judge
 agents:
   - name: judge
     model_profile: judge
@@ -32,8 +32,8 @@ agents:
       properties: {reason: {type: string}, verdict: {type: boolean}}
 "#;
 
-/// Returns the expectations of models that are not met in this conversation of the case `at`.
-pub(crate) async fn collect_judge_failures(
+/// Asks the judges about the conversation. Returns the criteria without a majority as unmet expectations.
+pub(crate) async fn list_unmet_criteria(
     runs: &Runs,
     tested: &PreparedEnsemble,
     at: usize,
@@ -44,7 +44,7 @@ pub(crate) async fn collect_judge_failures(
     for (position, question) in questions.iter().enumerate() {
         let place = expect_route(at, "judge").with_index(position).into_value_location();
         let expectation_text = format!("judge: {}", question.criterion.trim());
-        match collect_votes(runs, tested, question, conversation).await {
+        match vote_until_decided(runs, tested, question, conversation).await {
             Ok(JudgeVotes { yes, no, .. }) if yes > no => {}
             Ok(verdict) => {
                 let votes = question.votes;
@@ -66,7 +66,7 @@ pub(crate) async fn collect_judge_failures(
     failures
 }
 
-/// The votes.
+/// Votes of the judges about one criterion.
 #[derive(Debug, Default)]
 struct JudgeVotes {
     yes: u32,
@@ -75,22 +75,25 @@ struct JudgeVotes {
     reasons: Vec<String>,
 }
 
-/// Asks until the votes that are left cannot change the result.
-async fn collect_votes(
+/// Asks the judge until the remaining votes cannot change the result.
+///
+/// # Errors
+/// The judge cannot be asked.
+async fn vote_until_decided(
     runs: &Runs,
     tested: &PreparedEnsemble,
     question: &Question,
     conversation: &CaseConversation,
 ) -> Result<JudgeVotes, String> {
-    let judge = Arc::new(build_judge(tested, question)?);
-    let input = judge_prompt(question, conversation)?;
+    let judge = Arc::new(prepare_judge_ensemble(tested, question)?);
+    let input = render_judge_input(question, conversation)?;
     let mut verdict = JudgeVotes::default();
     let half = question.votes.get() / 2;
     while verdict.yes <= half && verdict.yes + verdict.no < question.votes.get() {
         if verdict.no >= question.votes.get() - half {
             break;
         }
-        let answer = request_vote(runs, &judge, &input).await?;
+        let answer = run_judge_once(runs, &judge, &input).await?;
         match answer.get("verdict").and_then(Value::as_bool) {
             Some(true) => verdict.yes += 1,
             _ => {
@@ -106,9 +109,9 @@ async fn collect_votes(
     Ok(verdict)
 }
 
-/// Returns the ensemble of the judge, with the profiles of the ensemble under test.
-fn build_judge(tested: &PreparedEnsemble, question: &Question) -> Result<PreparedEnsemble, String> {
-    let text = JUDGE.replace(
+/// Prepares the ensemble of the judge, with the profiles of the tested ensemble.
+fn prepare_judge_ensemble(tested: &PreparedEnsemble, question: &Question) -> Result<PreparedEnsemble, String> {
+    let text = JUDGE_ENSEMBLE.replace(
         "model_profile: judge",
         &format!("model_profile: {}", json!(question.model_profile)),
     );
@@ -125,30 +128,36 @@ fn build_judge(tested: &PreparedEnsemble, question: &Question) -> Result<Prepare
     Ok(tested.with_plan(Arc::new(plan)))
 }
 
-/// Renders the question for the judge.
-fn judge_prompt(question: &Question, conversation: &CaseConversation) -> Result<Arc<str>, String> {
-    let judged = ExpectationJudge {
+/// Renders the criterion and the output for the judge.
+fn render_judge_input(question: &Question, conversation: &CaseConversation) -> Result<Arc<str>, String> {
+    let judged = CaseExpectationChecker {
         at: 0,
         expect: &ensemble_language::cases::CaseExpectations::default(),
         conversation,
     };
     let output = match &question.agent {
-        Some(agent) => judged.find_output(agent)?.clone(),
-        None => Value::clone(&judged.run_result()),
+        Some(agent) => judged.find_agent_output(agent)?.clone(),
+        None => Value::clone(&judged.actual_result()),
     };
-    let text = complete_text(&output);
+    let text = output_text_with_all_keys(&output);
     let criterion = question.criterion.trim();
     Ok(format!("The criterion:\n\n{criterion}\n\nThe output:\n\n{text}").into())
 }
 
-async fn request_vote(runs: &Runs, judge: &Arc<PreparedEnsemble>, input: &Arc<str>) -> Result<Value, String> {
+/// Runs the judge once. Returns its output.
+///
+/// # Errors
+/// The run fails, or the judge has no output.
+async fn run_judge_once(runs: &Runs, judge: &Arc<PreparedEnsemble>, input: &Arc<str>) -> Result<Value, String> {
     let options = RunOptions {
         input: Some(input.clone()),
         ..RunOptions::default()
     };
     let to_message = |error: RunError| format!("the judge cannot run: {error}");
-    let run = runs.prepare_run_with(judge.clone(), options).map_err(to_message)?;
-    let run = run.start().await.map_err(to_message)?;
+    let run = runs
+        .prepare_run_from_prepared(judge.clone(), options)
+        .map_err(to_message)?;
+    let run = run.start_and_spawn().await.map_err(to_message)?;
     let state = run.wait_and_close().await.map_err(to_message)?.state;
     let id = state
         .plan()

@@ -5,14 +5,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ensemble_core::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::runner::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::cases::CaseExpectations;
 use ensemble_runs::PromptPreview;
 
-/// How long a counted execution waits, so that all executions that can run with it have begun. The time is virtual.
-const OVERLAP: Duration = Duration::from_millis(1);
+/// Virtual time that a counted execution waits, so that all parallel executions have started.
+const OVERLAP_WAIT: Duration = Duration::from_millis(1);
 
-/// A prompt that an execution sent, or would have sent.
+/// Prompt that an execution sent, or would have sent without a stub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedPrompt {
     /// The agent, with the agents around it: `outer.inner`.
@@ -23,9 +23,9 @@ pub struct ObservedPrompt {
     pub text: Result<String, String>,
 }
 
-/// The executions of an agent, and how many of them run at once.
+/// Largest number of parallel executions of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ObservedLoad {
+pub struct ObservedParallelism {
     /// The agent, with the agents around it.
     pub agent: Arc<str>,
     /// The highest number that ran at once.
@@ -33,18 +33,18 @@ pub struct ObservedLoad {
     running: u32,
 }
 
-/// The observations of a case.
+/// Observer of the executions of a case.
 #[derive(Debug, Default)]
-pub(crate) struct CaseWatch {
+pub(crate) struct CaseObserver {
     asked_agents: Vec<Arc<str>>,
     counted_agents: Vec<Arc<str>>,
     prompts: Mutex<Vec<ObservedPrompt>>,
-    loads: Mutex<Vec<ObservedLoad>>,
+    loads: Mutex<Vec<ObservedParallelism>>,
 }
 
-impl CaseWatch {
-    /// Creates the observations that the expectations need.
-    pub(crate) fn for_expectations(expect: &CaseExpectations) -> Arc<Self> {
+impl CaseObserver {
+    /// Creates an observer of the prompts and executions that the expectations need.
+    pub(crate) fn for_expected_observations(expect: &CaseExpectations) -> Arc<Self> {
         Arc::new(Self {
             asked_agents: expect.asked.iter().map(|(agent, _)| agent.clone()).collect(),
             counted_agents: expect.at_once.iter().map(|(agent, _)| agent.clone()).collect(),
@@ -52,16 +52,18 @@ impl CaseWatch {
         })
     }
 
+    /// Returns the prompts that were observed so far.
     pub(crate) fn observed_prompts(&self) -> Vec<ObservedPrompt> {
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn observed_loads(&self) -> Vec<ObservedLoad> {
+    /// Returns the parallel executions that were observed so far.
+    pub(crate) fn observed_parallelism(&self) -> Vec<ObservedParallelism> {
         self.loads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Wraps the runner of an agent, if its executions are observed.
-    pub(crate) fn wrap_runner(
+    /// Wraps the runner of an agent if the case observes the executions of the agent. Otherwise returns the runner.
+    pub(crate) fn wrap_if_observed(
         self: &Arc<Self>,
         agent: &Arc<str>,
         preview: impl FnOnce() -> Option<PromptPreview>,
@@ -72,7 +74,7 @@ impl CaseWatch {
         if !is_asked && !is_counted {
             return runner;
         }
-        Arc::new(WatchedRunner {
+        Arc::new(ObservingRunner {
             agent: agent.clone(),
             preview: if is_asked { preview() } else { None },
             is_counted,
@@ -81,10 +83,11 @@ impl CaseWatch {
         })
     }
 
-    fn add_running(&self, agent: &Arc<str>, difference: i32) {
+    /// Changes the number of running executions of the agent, and updates the maximum.
+    fn change_running_count(&self, agent: &Arc<str>, difference: i32) {
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
         let at = loads.iter().position(|load| load.agent == *agent).unwrap_or_else(|| {
-            loads.push(ObservedLoad {
+            loads.push(ObservedParallelism {
                 agent: agent.clone(),
                 most: 0,
                 running: 0,
@@ -97,47 +100,48 @@ impl CaseWatch {
     }
 }
 
-/// A runner that observes the executions of an agent.
-struct WatchedRunner {
+/// Runner that observes the executions of an agent.
+struct ObservingRunner {
     agent: Arc<str>,
     preview: Option<PromptPreview>,
     is_counted: bool,
     inner: Arc<dyn Runner>,
-    watch: Arc<CaseWatch>,
+    watch: Arc<CaseObserver>,
 }
 
-/// The count of an execution while it runs.
-struct LoadGuard<'w>(&'w WatchedRunner);
+/// Guard that counts an execution as running until it is dropped.
+struct RunningCountGuard<'w>(&'w ObservingRunner);
 
-impl<'w> LoadGuard<'w> {
-    fn start(runner: &'w WatchedRunner) -> Self {
-        runner.watch.add_running(&runner.agent, 1);
+impl<'w> RunningCountGuard<'w> {
+    /// Counts an execution of the runner as running.
+    fn count_execution(runner: &'w ObservingRunner) -> Self {
+        runner.watch.change_running_count(&runner.agent, 1);
         Self(runner)
     }
 }
 
-impl Drop for LoadGuard<'_> {
+impl Drop for RunningCountGuard<'_> {
     fn drop(&mut self) {
-        self.0.watch.add_running(&self.0.agent, -1);
+        self.0.watch.change_running_count(&self.0.agent, -1);
     }
 }
 
-impl Runner for WatchedRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+impl Runner for ObservingRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             if let Some(preview) = &self.preview {
                 let prompt = ObservedPrompt {
                     agent: self.agent.clone(),
                     execution: execution.execution,
-                    text: preview.render(&execution).await,
+                    text: preview.render_prompt(&execution).await,
                 };
                 let mut prompts = self.watch.prompts.lock().unwrap_or_else(PoisonError::into_inner);
                 prompts.push(prompt);
             }
             let _guard = match self.is_counted {
                 true => {
-                    let guard = LoadGuard::start(self);
-                    tokio::time::sleep(OVERLAP).await;
+                    let guard = RunningCountGuard::count_execution(self);
+                    tokio::time::sleep(OVERLAP_WAIT).await;
                     Some(guard)
                 }
                 false => None,

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use ensemble_cases::coverage::{CaseCoverage, ReachedParts};
 use ensemble_cases::drive::CaseDriver;
-use ensemble_cases::judge::{CaseConversation, agents_by_turn};
+use ensemble_cases::judge::{CaseConversation, list_agents_by_turn};
 use ensemble_cases::mutate::{MutantOutcome, generate_mutants};
-use ensemble_cases::recorded_case::RecordedCase;
+use ensemble_cases::recorded_case::RecordedCaseRun;
 use ensemble_cases::suite::{CheckedSuite, TestSuite};
 use ensemble_core::conversation::{CompletionReason, Record};
 use ensemble_explore::{ExplorationBudget, ExplorationGoal, explore_plan, have_same_conversations};
@@ -43,16 +43,16 @@ fn failures(ensemble: &str, cases: &str) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("team.yaml"), ensemble).expect("a file");
     let project = Project::from_folder(folder.path());
-    let runs = Runs::open(project.clone(), RunHost::from_system().without_operator());
+    let runs = Runs::for_project(project.clone(), RunHost::from_system().without_operator());
     let source = SourceText::new("team.test.yaml", cases);
-    let suite = TestSuite::load(&source, Path::new("team.test.yaml"), &runs);
+    let suite = TestSuite::load_and_check(&source, Path::new("team.test.yaml"), &runs);
     let found: Vec<&String> = suite.findings.iter().map(|finding| &finding.message).collect();
-    let sound = suite.sound_suite().unwrap_or_else(|| panic!("{found:?}"));
+    let sound = suite.checked_suite().unwrap_or_else(|| panic!("{found:?}"));
     let driver = CaseDriver::new(&project, runs.clone()).expect("a runtime");
     let told = |at: usize| {
-        let tried = driver.run_case(sound, at);
+        let tried = driver.run_and_judge_case(sound, at);
         let told = tried.failures.iter().map(|failure| {
-            let place = source.line_column(suite.find_span(&failure.at).start);
+            let place = source.line_column(suite.resolve_location(&failure.at).start);
             let part = |part: &Option<String>| part.as_ref().map_or_else(String::new, |part| format!(" | {part}"));
             let (expected, actual) = (part(&failure.expected), part(&failure.actual));
             format!("{}:{} {}{expected}{actual}", place.line, place.column, failure.what)
@@ -216,26 +216,26 @@ fn coverage_counts_what_records_reach() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("team.yaml"), TEAM).expect("a file");
     let project = Project::from_folder(folder.path());
-    let runs = Runs::open(project.clone(), RunHost::from_system().without_operator());
+    let runs = Runs::for_project(project.clone(), RunHost::from_system().without_operator());
     let at_once = "stubs: {a: one, b: {json: {ok: true}}, c: end}";
     let cases = format!(
         "cases:\n- {{name: once, {at_once}}}\n- {{name: twice, {STUBS}}}\n- {{name: fails, stubs: {{a: {{fail: x}}}}}}\n"
     );
-    let suite = TestSuite::load(
+    let suite = TestSuite::load_and_check(
         &SourceText::new("team.test.yaml", cases),
         Path::new("team.test.yaml"),
         &runs,
     );
-    let sound = suite.sound_suite().expect("no error");
+    let sound = suite.checked_suite().expect("no error");
     let driver = CaseDriver::new(&project, runs).expect("a runtime");
     let plan = &sound.ensemble.plan;
     let explored = explore_plan(plan, ExplorationBudget::with_max_states(20_000));
     let mut reached = ReachedParts::default();
-    let mut seen = vec![told(&CaseCoverage::compare(plan, &reached, &explored))];
+    let mut seen = vec![told(&CaseCoverage::from_reached_parts(plan, &reached, &explored))];
     for at in 0..3 {
-        let conversation = driver.run_case(sound, at).conversation.expect("it was held");
-        reached.add(plan, &conversation.records);
-        seen.push(told(&CaseCoverage::compare(plan, &reached, &explored)));
+        let conversation = driver.run_and_judge_case(sound, at).conversation.expect("it was held");
+        reached.add_conversation(plan, &conversation.records);
+        seen.push(told(&CaseCoverage::from_reached_parts(plan, &reached, &explored)));
     }
     let expected = [
         "0/3 0/3 0/4 0/2",
@@ -372,7 +372,7 @@ fn names_of_tools_in_a_case_are_checked() {
     let folder = tempfile::tempdir().expect("a folder");
     let narrow = SHOP.replace("[shop, stock]", "[shop.pay, stock]");
     std::fs::write(folder.path().join("team.yaml"), narrow).expect("a file");
-    let runs = Runs::open(
+    let runs = Runs::for_project(
         Project::from_folder(folder.path()),
         RunHost::from_system().without_operator(),
     );
@@ -397,7 +397,7 @@ fn names_of_tools_in_a_case_are_checked() {
         ("permissions: {stock: allow, clerk/stock#2: deny, shop.pay: always}", ""),
     ] {
         let cases = format!("cases: [{{name: x, {case}, expect: {{outcome: completed}}}}]");
-        let suite = TestSuite::load(
+        let suite = TestSuite::load_and_check(
             &SourceText::new("team.test.yaml", cases),
             Path::new("team.test.yaml"),
             &runs,
@@ -483,14 +483,14 @@ proptest! {
         let folder = tempfile::tempdir().expect("a folder");
         let Some(ensemble) = prepared(&plan, folder.path()) else { return Ok(()) };
         let project = Project::from_folder(folder.path());
-        let driver = CaseDriver::new(&project, Runs::open(project.clone(), RunHost::from_system().without_operator())).expect("a runtime");
+        let driver = CaseDriver::new(&project, Runs::for_project(project.clone(), RunHost::from_system().without_operator())).expect("a runtime");
         let stub = |byte: u8| StubResult {
             output: match byte % 4 {
                 0 => StubOutput::Fail(ExecutionFailure::new(FailureKind::Reported, "as drawn")),
                 n => StubOutput::Json(json!({"n": n})),
             },
             delay: Duration::from_millis(u64::from(byte)),
-            ..StubResult::without_delay(StubOutput::Text(String::new()))
+            ..StubResult::from_output_only(StubOutput::Text(String::new()))
         };
         let draw = |at: usize| bytes.get(at % bytes.len().max(1)).copied().unwrap_or(1);
         let stubs = plan.agent_ids().map(|id| {
@@ -498,13 +498,13 @@ proptest! {
             (plan.agent_name(id).clone(), AgentStubs::Each(each))
         });
         let first = case(stubs.collect());
-        let held = driver.run_case(CheckedSuite { file: &first, ensemble: &ensemble, recorded: &[None] }, 0);
+        let held = driver.run_and_judge_case(CheckedSuite { file: &first, ensemble: &ensemble, recorded: &[None] }, 0);
         let conversation = held.conversation.expect("it was held");
         prop_assert!(conversation.missing.is_empty());
-        let recorded = RecordedCase::from_records(&conversation.records).expect("a record");
+        let recorded = RecordedCaseRun::from_records(&conversation.records).expect("a record");
         let again = case(Vec::new());
         let recorded = [Some(Arc::new(recorded))];
-        let tried = driver.run_case(CheckedSuite { file: &again, ensemble: &ensemble, recorded: &recorded }, 0);
+        let tried = driver.run_and_judge_case(CheckedSuite { file: &again, ensemble: &ensemble, recorded: &recorded }, 0);
         prop_assert_eq!(tried.failures, Vec::new());
         what_happens_is_called_possible(&ensemble.plan, &conversation.records)?;
         changes_without_effect(&driver, &first, &ensemble, &conversation)?;
@@ -519,7 +519,7 @@ fn what_happens_is_called_possible(plan: &Arc<Plan>, records: &[Record]) -> Resu
         return Ok(());
     }
     let mut reached = ReachedParts::default();
-    reached.add(plan, records);
+    reached.add_conversation(plan, records);
     for id in plan.agent_ids() {
         let mut goals = vec![ExplorationGoal::Execution(id)];
         for (_, edge) in plan.incoming_edges(id) {
@@ -547,7 +547,7 @@ fn changes_without_effect(
         .map(|ended| ended.completion_reason.as_str());
     expecting.cases[0].expect = CaseExpectations {
         outcomes: OUTCOMES.into_iter().filter(|known| Some(*known) == outcome).collect(),
-        turns: Some(agents_by_turn(&conversation.records)),
+        turns: Some(list_agents_by_turn(&conversation.records)),
         exhausted: conversation
             .state
             .run_end()
@@ -571,7 +571,7 @@ fn changes_without_effect(
             &|| true,
         );
         if same == Some(true) {
-            let fate = mutant.test_mutant(driver, sound, &[0], &|| true);
+            let fate = mutant.run_cases_on_mutant(driver, sound, &[0], &|| true);
             prop_assert_eq!(
                 fate,
                 Some(MutantOutcome::Equivalent),

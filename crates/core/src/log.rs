@@ -18,15 +18,15 @@ use crate::runner::BoxFuture;
 use crate::secrets::RedactionError;
 
 /// Version of the journal's format, in the first record of every journal. No other version is read.
-pub const FORMAT: u32 = 1;
+pub const JOURNAL_FORMAT: u32 = 1;
 
-/// Receives the events of one run before they are applied to the state.
+/// Log of one run, which receives every event before the event is applied to the state.
 pub trait RunLog: Send {
-    /// Appends the record. An error means that the event has not happened.
+    /// Appends the record. On an error the event has not happened.
     fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a>;
 
-    /// Appends both records, in one operation where the log can. An error means that neither event has happened; the first
-    /// record may have been appended.
+    /// Appends both records, in one operation if the log supports it.
+    /// On an error neither event has happened, but the log may contain the first record.
     fn append_both<'a>(&'a mut self, first: &'a Record, second: &'a Record) -> LogFuture<'a> {
         LogFuture::boxed(async move {
             self.append(first).await?;
@@ -34,12 +34,11 @@ pub trait RunLog: Send {
         })
     }
 
-    /// Makes all appended records as safe against a power failure as the durability of the log promises.
+    /// Makes all appended records as durable as the log promises at this point.
     fn sync(&mut self, point: SyncPoint) -> LogFuture<'_>;
 }
 
-/// A future with the result of an operation of a log. Most operations have ended when it is created, and then it needs no
-/// memory of its own.
+/// Future of a log operation. Most operations have ended when the future is created, so they need no allocation.
 pub enum LogFuture<'a> {
     /// The operation has ended. `None`: the result was taken.
     Ready(Option<Result<(), CommitError>>),
@@ -48,12 +47,12 @@ pub enum LogFuture<'a> {
 }
 
 impl<'a> LogFuture<'a> {
-    /// The operation has ended with this result.
+    /// Creates a future with this result.
     pub fn ready(result: Result<(), CommitError>) -> Self {
         Self::Ready(Some(result))
     }
 
-    /// The operation takes time.
+    /// Creates a future for an operation that takes time.
     pub fn boxed(operation: impl Future<Output = Result<(), CommitError>> + Send + 'a) -> Self {
         Self::Boxed(Box::pin(operation))
     }
@@ -70,7 +69,7 @@ impl Future for LogFuture<'_> {
     }
 }
 
-/// The point of a run at which the log is asked to sync.
+/// Point of a run at which the log must sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncPoint {
     /// Before executions start, and after executions have ended.
@@ -79,7 +78,7 @@ pub enum SyncPoint {
     Turn,
 }
 
-/// The reason why an event was not committed.
+/// Reason why an event was not committed.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
@@ -100,7 +99,7 @@ pub enum CommitError {
     },
     /// A replay cannot continue reading its record.
     #[error(transparent)]
-    Record(#[from] ReadError),
+    Record(#[from] LogReadError),
     /// The event may not follow in the present state, so it was not appended.
     #[error(transparent)]
     Illegal(#[from] IllegalRecord),
@@ -112,10 +111,10 @@ pub enum CommitError {
     Diverged(Box<ReplayDivergence>),
 }
 
-/// The reason why a log cannot be read.
+/// Reason why a log cannot be read.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum LogReadError {
     /// The store reported an error.
     #[error("cannot read {place}: {source}")]
     Unavailable {
@@ -141,7 +140,7 @@ pub enum ReadError {
         place: String,
     },
     /// The log has another format.
-    #[error("{place}: journal format {format} is not supported; this program reads format {FORMAT}")]
+    #[error("{place}: journal format {format} is not supported; this program reads format {JOURNAL_FORMAT}")]
     Format {
         /// The log.
         place: String,
@@ -150,7 +149,7 @@ pub enum ReadError {
     },
 }
 
-/// The first decision of a replay that differs from the record.
+/// First decision of a replay that differs from the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayDivergence {
     /// The turn.
@@ -161,7 +160,7 @@ pub struct ReplayDivergence {
     pub decided: ReplayDecision,
 }
 
-/// A decision that a replay compares.
+/// Decision that a replay compares with the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayDecision {
     /// These agents run.
@@ -171,8 +170,8 @@ pub enum ReplayDecision {
 }
 
 impl ReplayDecision {
-    /// Returns the agents that run; none if the run ends.
-    pub fn list_agents(&self) -> impl Iterator<Item = &Arc<str>> {
+    /// Returns the agents that run. Returns no agents if the run ends.
+    pub fn list_started_agents(&self) -> impl Iterator<Item = &Arc<str>> {
         let agents = match self {
             Self::Turn(agents) => Some(agents),
             Self::End(_) => None,

@@ -14,19 +14,19 @@ use crate::request::{AnswerAuthor, PendingRequest, RequestAnswer};
 use crate::runner::BoxFuture;
 use crate::store::RunId;
 
-/// Answers questions and permits tool calls: a person at a terminal, in an editor or in a browser, or a program.
+/// Responder to questions and permission requests: a person at a terminal, in an editor or in a browser, or a program.
 ///
-/// Agents that run in parallel ask in parallel. When the future is dropped, the question is withdrawn: the run was
-/// cancelled, or the answer is not needed any more. The clocks of the run are paused while an operator is asked.
+/// Agents that run in parallel ask in parallel. Dropping the future withdraws the question: the run was cancelled, or needs no answer.
+/// The clocks of the run pause during a question.
 pub trait Operator: Send + Sync {
-    /// Asks the question of an input agent.
+    /// Asks the question of an input agent and waits for the answer.
     fn ask_question(&self, asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer>;
 
-    /// Asks for permission to call a tool.
+    /// Asks for permission to call a tool and waits for the answer.
     fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer>;
 }
 
-/// A question that an input agent asks.
+/// Question of an input agent, with its run, default and time limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QuestionRequest {
     /// The id of the run, which may be inside another run.
@@ -46,21 +46,21 @@ pub struct QuestionRequest {
 }
 
 impl QuestionRequest {
-    /// Returns the default as a form shows it: with its hidden characters spelt out.
-    pub fn shown_default(&self) -> Option<String> {
+    /// Returns the default for display in a form, with hidden characters escaped.
+    pub fn escaped_default(&self) -> Option<String> {
         self.default.as_deref().map(escape_hidden_lines)
     }
 
-    /// Returns the default or the choice that a form showed with this text, or the text itself if the form showed neither.
-    pub fn find_shown_answer<'a>(&'a self, shown: &'a str) -> &'a str {
+    /// Returns the default or the choice that the form displayed as `shown`. Otherwise returns the text itself.
+    pub fn unescape_answer<'a>(&'a self, shown: &'a str) -> &'a str {
         let default = self.default.as_deref();
         default
             .filter(|default| escape_hidden_lines(default) == shown)
-            .unwrap_or_else(|| self.request.find_shown_choice(shown))
+            .unwrap_or_else(|| self.request.unescape_choice(shown))
     }
 }
 
-/// The result of a question.
+/// Result of a question to an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperatorAnswer {
     /// The answer.
@@ -88,7 +88,7 @@ impl OperatorAnswer {
     }
 }
 
-/// A call of a tool that needs permission.
+/// Request for permission to call a tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PermissionRequest {
     /// The id of the run, which may be inside another run.
@@ -104,7 +104,7 @@ pub struct PermissionRequest {
     pub arguments: JsonMap,
 }
 
-/// A question or a permission request that is open.
+/// Open question or permission request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OperatorRequest {
     /// A question.
@@ -115,14 +115,14 @@ pub enum OperatorRequest {
 
 impl OperatorRequest {
     /// Returns the request with its identity.
-    pub fn request(&self) -> &PendingRequest {
+    pub fn pending_request(&self) -> &PendingRequest {
         match self {
             Self::Question(question) => &question.request,
             Self::Permission(permission) => &permission.request,
         }
     }
 
-    /// Returns the id of the run that asks, which may be inside another run.
+    /// Returns the id of the run of the request, which can be a nested run.
     pub fn run_id(&self) -> &RunId {
         match self {
             Self::Question(question) => &question.run,
@@ -130,13 +130,13 @@ impl OperatorRequest {
         }
     }
 
-    /// Returns whether an empty answer means the default.
+    /// Returns whether the question has a default.
     fn has_default(&self) -> bool {
         matches!(self, Self::Question(question) if question.default.is_some())
     }
 
-    /// Returns whether the answer is empty and means the default.
-    pub fn is_default(&self, answer: &RequestAnswer) -> bool {
+    /// Returns whether the answer is empty and the question has a default, which is the answer then.
+    pub fn is_empty_answer_for_default(&self, answer: &RequestAnswer) -> bool {
         matches!(answer, RequestAnswer::Text(text) if text.trim().is_empty()) && self.has_default()
     }
 }
@@ -167,7 +167,7 @@ impl PermissionAnswer {
     }
 }
 
-/// An operator that never answers: questions wait, and calls that need permission are not made.
+/// An operator that never answers: questions wait, and tool calls that need permission are not made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnattendedOperator;
 

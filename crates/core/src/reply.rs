@@ -16,21 +16,22 @@ use serde_json::Value;
 
 use ensemble_language::data::{JsonMap, RESPONSE_KEY, parse_whole_object, strip_byte_order_mark, strip_last_newline};
 
-pub use missing_object::{SurroundedObject, describe_missing_object, find_surrounded_object, unread_keys_warning};
+pub use missing_object::{ObjectInText, describe_missing_object, find_object_in_text, unread_keys_warning};
 
-/// The key that asks for executions of other agents.
+/// Key of an output that requests executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
 
-/// Returns the output for a reply of a model that was not asked for JSON.
-pub fn parse_plain_reply(text: &str) -> JsonMap {
-    add_response_key(parse_object_or_block(strip_last_newline(text)), text)
+/// Parses a reply of a model that was not asked for JSON. The text is added as `response`.
+pub fn parse_reply_without_schema(text: &str) -> JsonMap {
+    add_response_key(parse_whole_object_or_block(strip_last_newline(text)), text)
 }
 
-/// Returns the output for a reply of a model that was asked for JSON by a schema.
-pub fn parse_json_reply(text: &str) -> JsonMap {
-    add_response_key(find_object(strip_last_newline(text)), text)
+/// Parses a reply of a model that was asked for JSON by a schema. Accepts one fenced object inside other text.
+pub fn parse_reply_with_schema(text: &str) -> JsonMap {
+    add_response_key(find_json_object(strip_last_newline(text)), text)
 }
 
+/// Returns the keys of the object and the text under `response`, unless the object has this key.
 fn add_response_key(object: Option<JsonMap>, text: &str) -> JsonMap {
     let mut output = object.unwrap_or_default();
     let text = strip_last_newline(strip_byte_order_mark(text));
@@ -38,46 +39,48 @@ fn add_response_key(object: Option<JsonMap>, text: &str) -> JsonMap {
     output
 }
 
-/// Returns whether the reply has requests for other agents in an object inside other text, where they are not taken.
-pub fn quotes_requests(text: &str) -> bool {
-    parse_object_or_block(text).is_none()
-        && find_only_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
+/// Returns whether the reply contains agent requests in an object inside other text. Such requests are ignored.
+pub fn has_ignored_agent_requests(text: &str) -> bool {
+    parse_whole_object_or_block(text).is_none()
+        && find_only_json_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
 }
 
-/// Returns the part of the output that `output_schema` applies to: the output without the full text that
-/// [`parse_json_reply`] adds.
+/// Returns the part of the output that `output_schema` applies to: without the full text that the parser of replies added.
 ///
-/// It depends on the output alone, so a later validation of the output gives the same result.
+/// The result depends on the output alone, so a later validation of the output has the same result.
 pub fn output_for_schema(output: &JsonMap) -> Cow<'_, JsonMap> {
     let text = output.get(RESPONSE_KEY).and_then(Value::as_str);
-    match text.and_then(find_object) {
-        Some(object) if !object.contains_key(RESPONSE_KEY) && is_parsed_output(&object, output) => Cow::Owned(object),
+    match text.and_then(find_json_object) {
+        Some(object) if !object.contains_key(RESPONSE_KEY) && is_output_from_object(&object, output) => {
+            Cow::Owned(object)
+        }
         _ => Cow::Borrowed(output),
     }
 }
 
-fn is_parsed_output(object: &JsonMap, output: &JsonMap) -> bool {
+/// Returns whether the output has exactly the keys of the object and one more key.
+fn is_output_from_object(object: &JsonMap, output: &JsonMap) -> bool {
     output.len() == object.len() + 1 && object.iter().all(|(key, value)| output.get(key) == Some(value))
 }
 
-/// Returns the JSON object that is the whole text or its only fenced block. From a block inside other text no requests
-/// are taken.
-fn find_object(text: &str) -> Option<JsonMap> {
-    parse_object_or_block(text).or_else(|| {
-        let mut object = find_only_block(text)?;
+/// Returns the JSON object that is the whole text or its only fenced block. Removes agent requests from a block inside other text.
+fn find_json_object(text: &str) -> Option<JsonMap> {
+    parse_whole_object_or_block(text).or_else(|| {
+        let mut object = find_only_json_block(text)?;
         object.shift_remove(AGENT_REQUESTS);
         Some(object)
     })
 }
 
 /// Returns the JSON object that is the whole text, plain or as one fenced block.
-fn parse_object_or_block(text: &str) -> Option<JsonMap> {
-    parse_whole_object(text).or_else(|| parse_whole_object(&find_lone_block(strip_byte_order_mark(text).trim())?))
+fn parse_whole_object_or_block(text: &str) -> Option<JsonMap> {
+    parse_whole_object(text)
+        .or_else(|| parse_whole_object(&find_block_as_whole_text(strip_byte_order_mark(text).trim())?))
 }
 
-/// Returns the JSON object in the only fenced block that has one.
-fn find_only_block(text: &str) -> Option<JsonMap> {
-    let mut objects = list_fenced_blocks(text)
+/// Returns the JSON object of the only fenced block that contains an object. Returns `None` if several blocks contain one.
+fn find_only_json_block(text: &str) -> Option<JsonMap> {
+    let mut objects = list_json_blocks(text)
         .into_iter()
         .filter_map(|block| parse_whole_object(&block));
     objects.next().filter(|_| objects.next().is_none())
@@ -85,7 +88,7 @@ fn find_only_block(text: &str) -> Option<JsonMap> {
 
 /// Returns the line, from 1, of the first fenced JSON object that is not the whole text.
 fn find_fenced_object_line(text: &str) -> Option<usize> {
-    if parse_object_or_block(text).is_some() {
+    if parse_whole_object_or_block(text).is_some() {
         return None;
     }
     let is_object = |block: &FencedBlock| parse_whole_object(&block.text).is_some();
@@ -94,14 +97,14 @@ fn find_fenced_object_line(text: &str) -> Option<usize> {
 }
 
 /// Returns the line, from 1, of the fence that is not closed.
-fn find_open_fence(text: &str) -> Option<usize> {
+fn find_unclosed_fence_line(text: &str) -> Option<usize> {
     scan_fences(text).open_fence_line
 }
 
 /// Returns the content of the fenced block that is the whole text.
-fn find_lone_block(text: &str) -> Option<String> {
+fn find_block_as_whole_text(text: &str) -> Option<String> {
     let mut lines = text.lines();
-    let (fence, language) = parse_fence(lines.next()?)?;
+    let (fence, language) = parse_opening_fence(lines.next()?)?;
     let mut block = Vec::new();
     for line in lines.by_ref() {
         if closes_fence(line, fence) {
@@ -113,14 +116,14 @@ fn find_lone_block(text: &str) -> Option<String> {
     None
 }
 
-/// Returns the contents of the fenced blocks marked as JSON or not marked at all, as Markdown fences them.
-fn list_fenced_blocks(text: &str) -> Vec<String> {
+/// Returns the contents of the fenced blocks that are marked as JSON or not marked.
+fn list_json_blocks(text: &str) -> Vec<String> {
     scan_fences(text).blocks.into_iter().map(|block| block.text).collect()
 }
 
-/// The fences of a text.
+/// Fenced blocks of a text, and the line of an unclosed fence.
 #[derive(Debug, Default)]
-struct Fences {
+struct ScannedFences {
     /// The blocks marked as JSON or not marked at all.
     blocks: Vec<FencedBlock>,
     /// The line of a fence that is not closed, from 1.
@@ -135,11 +138,12 @@ struct FencedBlock {
     line: usize,
 }
 
-fn scan_fences(text: &str) -> Fences {
-    let mut fences = Fences::default();
+/// Scans the text for fences. Collects the blocks for JSON and the line of an unclosed fence.
+fn scan_fences(text: &str) -> ScannedFences {
+    let mut fences = ScannedFences::default();
     let mut lines = text.lines().zip(1..);
     while let Some((line, number)) = lines.next() {
-        let Some((fence, language)) = parse_fence(line) else {
+        let Some((fence, language)) = parse_opening_fence(line) else {
             continue;
         };
         let mut block = Vec::new();
@@ -160,16 +164,18 @@ fn scan_fences(text: &str) -> Fences {
     fences
 }
 
+/// Returns whether the line closes a block that this fence opened.
 fn closes_fence(line: &str, fence: &str) -> bool {
     line.trim().len() >= fence.len() && line.trim().chars().all(|c| fence.starts_with(c))
 }
 
+/// Returns whether the language of a fence is JSON or missing.
 fn is_json_language(language: &str) -> bool {
     language.is_empty() || language.eq_ignore_ascii_case("json")
 }
 
-/// Returns the fence that a line opens, and the language it names.
-fn parse_fence(line: &str) -> Option<(&str, &str)> {
+/// Parses a line that opens a fence. Returns the fence characters and the language. Returns `None` for other lines.
+fn parse_opening_fence(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let mark = line.chars().next().filter(|c| ['`', '~'].contains(c))?;
     let rest = line.trim_start_matches(mark);
@@ -228,14 +234,18 @@ mod tests {
             (nested, text_only(nested)),
         ];
         for (text, expected) in cases {
-            assert_eq!(Value::Object(parse_plain_reply(text)), expected, "{text:?}");
+            assert_eq!(Value::Object(parse_reply_without_schema(text)), expected, "{text:?}");
         }
         // With a schema the model was asked for an object, so text around its only block does not matter.
         for text in [fenced_object, after_text, before_text, indented, with_code, bare_fence] {
-            assert_eq!(Value::Object(parse_json_reply(text)), with(text), "{text:?}");
+            assert_eq!(Value::Object(parse_reply_with_schema(text)), with(text), "{text:?}");
         }
         for text in [two, unclosed.trim_end(), list, python, nested, "{\"a\": 1} and more"] {
-            assert_eq!(Value::Object(parse_json_reply(text)), text_only(text), "{text:?}");
+            assert_eq!(
+                Value::Object(parse_reply_with_schema(text)),
+                text_only(text),
+                "{text:?}"
+            );
         }
     }
 
@@ -244,23 +254,26 @@ mod tests {
         let asks = "{\"agent_requests\": [], \"a\": 1}";
         let alone = format!("```json\n{asks}\n```\n");
         for text in [asks, &*alone] {
-            assert!(parse_plain_reply(text).contains_key(AGENT_REQUESTS), "{text:?}");
-            assert!(parse_json_reply(text).contains_key(AGENT_REQUESTS), "{text:?}");
-            assert!(!quotes_requests(text), "{text:?}");
+            assert!(
+                parse_reply_without_schema(text).contains_key(AGENT_REQUESTS),
+                "{text:?}"
+            );
+            assert!(parse_reply_with_schema(text).contains_key(AGENT_REQUESTS), "{text:?}");
+            assert!(!has_ignored_agent_requests(text), "{text:?}");
         }
         let quoted = format!("You could say:\n{alone}");
         assert_eq!(
-            Value::Object(parse_plain_reply(&quoted)),
+            Value::Object(parse_reply_without_schema(&quoted)),
             json!({"response": quoted.trim_end()})
         );
-        let asked = parse_json_reply(&quoted);
+        let asked = parse_reply_with_schema(&quoted);
         assert_eq!(
             Value::Object(asked.clone()),
             json!({"a": 1, "response": quoted.trim_end()})
         );
         assert_eq!(Value::Object(output_for_schema(&asked).into_owned()), json!({"a": 1}));
-        assert!(quotes_requests(&quoted));
-        assert!(!quotes_requests("You could say:\n```\n{\"a\": 1}\n```"));
+        assert!(has_ignored_agent_requests(&quoted));
+        assert!(!has_ignored_agent_requests("You could say:\n```\n{\"a\": 1}\n```"));
     }
 
     #[test]
@@ -273,7 +286,7 @@ mod tests {
             ("{\"response\": \"{\\\"x\\\": 1}\"}", json!({"response": "{\"x\": 1}"})),
         ];
         for (text, expected) in cases {
-            let output = parse_json_reply(text);
+            let output = parse_reply_with_schema(text);
             assert_eq!(
                 Value::Object(output_for_schema(&output).into_owned()),
                 expected,

@@ -4,7 +4,7 @@
 
 use crate::conversation::{ConversationState, Record};
 
-/// Receives every event after it was committed and applied.
+/// Receiver of every event after the event was committed and applied.
 pub trait Reporter {
     /// Reports an event; `state` is the state after the event.
     fn report_event(&mut self, record: &Record, state: &ConversationState);

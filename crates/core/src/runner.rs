@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::conversation::{ExecutionFinished, NestedRequestAnswered, PartEnded, RunInterruption};
+use crate::conversation::{ExecutionFinished, NestedRequestAnswered, PartAttemptEnded, RunInterruption};
 use crate::request::{AnswerRecord, PendingRequest, RequestOrigin};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Thread, ThreadIteration};
@@ -25,20 +25,20 @@ use ensemble_language::data::{
 };
 use ensemble_language::execution_history::ExecutionHistory;
 
-pub use ledger::{AttemptLedger, LedgerEntries, NestedLedger, StoppedWork};
-pub use parts::{ExecutionPart, PartsInput};
-pub use records::{CallNumbers, ExecutionRecords, LogSender, PendingEvent};
+pub use ledger::{AttemptLedger, LedgerEntries, NestedLedger, UnrecordedWork};
+pub use parts::{ExecutionPart, PartedExecutionInput};
+pub use records::{CallPosition, ExecutionRecorder, LogSender, UncommittedEvent};
 
 /// A boxed future, for traits that are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The number of bytes of stderr that are kept for an execution, from its end.
-pub const STDERR_KEPT: usize = 64 << 10;
+/// Number of bytes at the end of stderr that are kept for an execution.
+pub const MAX_KEPT_STDERR: usize = 64 << 10;
 
-/// Performs the executions of one agent.
+/// Runner of one agent, which performs the executions of the agent.
 pub trait Runner: Send + Sync {
     /// Performs one attempt. The caller enforces timeouts by dropping the future.
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome>;
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd>;
 }
 
 /// Returns the failure of an execution that had not ended when the time limit of its turn was reached.
@@ -54,7 +54,7 @@ pub fn attempt_timeout_failure(limit: Duration) -> ExecutionFailure {
     )
 }
 
-/// All data that an execution may use.
+/// All data that one attempt of an execution can use.
 #[derive(Debug, Clone)]
 pub struct ExecutionInput {
     /// The id of the run.
@@ -118,23 +118,23 @@ pub struct ExecutionInput {
     /// The part that is performed; `None`: the whole execution.
     pub part: Option<Arc<ExecutionPart>>,
     /// For a whole execution of an agent with `for_each`: what its parts have from the run.
-    pub parts: Option<Box<PartsInput>>,
+    pub parts: Option<Box<PartedExecutionInput>>,
     /// Records what happens inside the execution, and has what was recorded of it before this attempt.
-    pub records: ExecutionRecords,
+    pub records: ExecutionRecorder,
 }
 
 impl ExecutionInput {
-    /// Returns the latest outputs of the agents that it depends on, whatever their latest executions came to.
-    pub fn script_dependencies(&self) -> &[(Arc<str>, Arc<Value>)] {
+    /// Returns the latest outputs of the dependencies, also of agents whose latest execution failed. Scripts read these outputs.
+    pub fn latest_success_outputs(&self) -> &[(Arc<str>, Arc<Value>)] {
         self.latest_outputs.as_deref().unwrap_or(&self.dependencies)
     }
 
-    /// Returns the first attempt of this execution of an agent, without outputs of other agents.
-    pub fn first_attempt(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
+    /// Creates the input of the first attempt of an execution, without outputs of other agents.
+    pub fn first_attempt_without_outputs(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
         let agent_name = agent_name.into();
         Self {
             run_id: "run".into(),
-            origin: RequestOrigin::default().with_agent(agent_name.clone(), 0, execution),
+            origin: RequestOrigin::default().append_agent(agent_name.clone(), 0, execution),
             agent_name,
             execution,
             attempt: 1,
@@ -163,14 +163,14 @@ impl ExecutionInput {
             stopwatch: Stopwatch::default(),
             part: None,
             parts: None,
-            records: ExecutionRecords::default(),
+            records: ExecutionRecorder::default(),
         }
     }
 }
 
-/// The outcome of an attempt.
+/// End of one attempt: a result, requests that wait for an operator, or an interruption.
 #[derive(Debug, Clone)]
-pub enum AttemptOutcome {
+pub enum AttemptEnd {
     /// The attempt ended.
     Finished(AttemptResult),
     /// A record contains the end of the execution, after all its attempts.
@@ -196,13 +196,13 @@ pub struct AttemptResult {
     pub answer: Option<Box<AnswerRecord>>,
     /// The parts of a recorded execution, which are written before its end. A runner that performs parts records each
     /// when it ends, and leaves this empty.
-    pub parts: Vec<Arc<PartEnded>>,
+    pub parts: Vec<Arc<PartAttemptEnded>>,
     /// The answers inside a recorded execution that its exchange does not contain, which are written before its end.
     pub nested_answers: Vec<NestedRequestAnswered>,
 }
 
 impl AttemptResult {
-    /// Returns an attempt with this result, without a model and without parts.
+    /// Creates the result of an attempt without model usage and without parts.
     pub fn from_result(result: Result<JsonMap, ExecutionFailure>) -> Self {
         Self {
             result,
@@ -214,8 +214,8 @@ impl AttemptResult {
         }
     }
 
-    /// Returns the result that the record of the end of an execution contains. Earlier records contain the parts, the usage of
-    /// earlier attempts and what was recorded while the execution ran.
+    /// Creates the result from the record of the end of an execution.
+    /// The parts, the usage of earlier attempts and the recorded iterations are in earlier records.
     pub fn from_record(finished: ExecutionFinished) -> Self {
         Self {
             usage: finished.usage,
@@ -225,24 +225,24 @@ impl AttemptResult {
         }
     }
 
-    /// Returns the same result without the exchange between agent and model, except for the reason why the model stopped.
+    /// Removes the exchange between agent and model, except for the reason why the model stopped.
     #[must_use]
-    pub fn without_exchange(self) -> Self {
+    pub fn without_iterations(self) -> Self {
         let last = self.exchange.last().and_then(ThreadIteration::stop_reason);
         Self {
-            exchange: last.map(ThreadIteration::with_stop_reason).into_iter().collect(),
+            exchange: last.map(ThreadIteration::only_stop_reason).into_iter().collect(),
             ..self
         }
     }
 }
 
-impl AttemptOutcome {
-    /// Returns an attempt that succeeded with this output, without usage.
+impl AttemptEnd {
+    /// Creates a successful attempt with this output, without usage.
     pub fn from_output(output: JsonMap) -> Self {
         Self::Finished(AttemptResult::from_result(Ok(output)))
     }
 
-    /// Returns an attempt that failed, without usage.
+    /// Creates a failed attempt, without usage.
     pub fn from_failure(kind: FailureKind, error: impl Into<String>) -> Self {
         Self::Finished(AttemptResult::from_result(Err(ExecutionFailure::new(kind, error))))
     }

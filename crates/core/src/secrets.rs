@@ -24,18 +24,17 @@ use serde_json::{Map, Value};
 use self::forms::SecretParts;
 use self::matcher::SecretMatcher;
 pub use self::sensitivity::is_secret_name;
-pub use self::stream::SecretStream;
+pub use self::stream::RedactingStream;
 use crate::conversation::Event;
 
-/// Shorter values (`none`, `ollama`) are no secrets, and to replace them would damage texts.
-pub const SHORTEST: usize = 8;
+/// Smallest number of bytes of a secret. Replacing shorter values (`none`, `ollama`) would damage texts.
+pub const MIN_SECRET_LENGTH: usize = 8;
 
-/// The replacement of a secret.
-pub const STRUCK_OUT: &str = "[secret]";
+/// Text that replaces a secret.
+pub const REDACTED_TEXT: &str = "[secret]";
 
-/// The keys of an event whose values are texts and data of agents, models, tools and people. The others are names and
-/// numbers by which events belong together.
-const FREE: [&str; 25] = [
+/// Keys of an event with texts and data of agents, models, tools and people. Other keys contain names and numbers that link events.
+const FREE_TEXT_KEYS: [&str; 25] = [
     "answer",
     "input",
     "context",
@@ -63,27 +62,28 @@ const FREE: [&str; 25] = [
     "title",
 ];
 
-/// The secrets of a run, and the variables of the environment that child processes do not inherit. Clones share both.
+/// Secrets of a run, and environment variables that child processes do not inherit. Clones share both.
 #[derive(Clone, Default)]
-pub struct Secrets(Arc<RwLock<KnownSecrets>>);
+pub struct Secrets(Arc<RwLock<SecretsState>>);
 
+/// Data of [`Secrets`].
 #[derive(Default)]
-struct KnownSecrets {
+struct SecretsState {
     variables: BTreeSet<String>,
     parts: SecretParts,
     /// Built at its first use after the last addition. `None`: there are no secrets.
     matcher: OnceLock<Option<SecretMatcher>>,
 }
 
-impl KnownSecrets {
-    /// Returns the search for the secrets; `None`: there are none.
-    fn matcher(&self) -> Option<&SecretMatcher> {
-        let matcher = self.matcher.get_or_init(|| SecretMatcher::for_parts(&self.parts));
+impl SecretsState {
+    /// Returns the matcher, which is built at the first use. Returns `None` without secrets.
+    fn lazy_matcher(&self) -> Option<&SecretMatcher> {
+        let matcher = self.matcher.get_or_init(|| SecretMatcher::from_parts(&self.parts));
         matcher.as_ref()
     }
 }
 
-/// An error of the redaction of secrets.
+/// Error in the redaction of secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RedactionError {
     /// The search for the secrets cannot be built, so that every text is replaced.
@@ -95,20 +95,21 @@ pub enum RedactionError {
 }
 
 impl Secrets {
-    /// Withholds the variable from child processes that do not list it.
-    pub fn withhold_variable(&self, variable: &str) {
+    /// Withholds the environment variable from child processes that do not list the variable.
+    pub fn withhold_from_children(&self, variable: &str) {
         let mut known_secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known_secrets.variables.insert(variable.to_owned());
     }
 
-    /// Strikes out the value from now on, and all that is inside of it, unless it is short.
-    pub fn add_value(&self, value: &str) {
-        self.add_values([value]);
+    /// Adds a value and its secret parts to the secrets, unless the value is short.
+    pub fn add_secret(&self, value: &str) {
+        self.add_secrets([value]);
     }
 
-    /// Strikes out these values from now on.
-    pub fn add_values<'v>(&self, values: impl IntoIterator<Item = &'v str>) {
-        let is_new = |value: &&str| value.trim().len() >= SHORTEST && !self.read_known().parts.contains_value(value);
+    /// Adds these values and their secret parts to the secrets, except short values.
+    pub fn add_secrets<'v>(&self, values: impl IntoIterator<Item = &'v str>) {
+        let is_new =
+            |value: &&str| value.trim().len() >= MIN_SECRET_LENGTH && !self.read_state().parts.contains_value(value);
         let new: Vec<&str> = values.into_iter().filter(is_new).collect();
         if new.is_empty() {
             return;
@@ -118,91 +119,95 @@ impl Secrets {
         known_secrets.matcher = OnceLock::new();
     }
 
-    /// Checks that the secrets can be searched for.
+    /// Checks that the secrets can be searched for. Builds the matcher.
     ///
     /// # Errors
-    /// They cannot. Then every text is replaced.
-    pub fn check_search(&self) -> Result<(), RedactionError> {
-        match self.read_known().matcher().is_some_and(SecretMatcher::is_blind) {
+    /// The search is too large. Then every text is replaced.
+    pub fn check_matcher(&self) -> Result<(), RedactionError> {
+        match self
+            .read_state()
+            .lazy_matcher()
+            .is_some_and(SecretMatcher::matches_everything)
+        {
             true => Err(RedactionError::Search),
             false => Ok(()),
         }
     }
 
-    /// Returns the variables that are withheld.
+    /// Returns the environment variables that child processes do not inherit.
     pub fn withheld_variables(&self) -> BTreeSet<String> {
-        self.read_known().variables.clone()
+        self.read_state().variables.clone()
     }
 
     /// Returns whether there are no secrets.
     pub fn is_empty(&self) -> bool {
-        self.read_known().parts.texts.is_empty()
+        self.read_state().parts.texts.is_empty()
     }
 
-    /// Splits a text that goes on into what can be shown, without secrets, and the end that may be the beginning of a
-    /// secret.
-    fn split_stream(&self, text: &str) -> (String, String) {
-        match self.read_known().matcher() {
-            Some(matcher) => matcher.split_stream(text),
+    /// Splits a text into a redacted part that can be shown, and an end that can be the beginning of a secret.
+    fn split_at_possible_secret(&self, text: &str) -> (String, String) {
+        match self.read_state().lazy_matcher() {
+            Some(matcher) => matcher.split_at_possible_secret(text),
             None => (text.to_owned(), String::new()),
         }
     }
 
-    /// Returns the text, which was cut out of a longer one, without secrets and without parts of secrets at its ends.
+    /// Redacts a fragment of a longer text, including parts of secrets at both ends of the fragment.
     pub fn redact_fragment(&self, text: &str) -> String {
-        let known_secrets = self.read_known();
-        match known_secrets.matcher() {
+        let known_secrets = self.read_state();
+        match known_secrets.lazy_matcher() {
             Some(matcher) => matcher.redact_fragment(text),
             None => text.to_owned(),
         }
     }
 
-    fn read_known(&self) -> RwLockReadGuard<'_, KnownSecrets> {
+    /// Locks the state for reading, also after a panic of a writer.
+    fn read_state(&self) -> RwLockReadGuard<'_, SecretsState> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the text without secrets.
+    /// Replaces the secrets in the text.
     pub fn redact<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
-        match self.read_known().matcher() {
+        match self.read_state().lazy_matcher() {
             Some(matcher) => matcher.redact(text.into()),
             None => text.into(),
         }
     }
 
-    /// Strikes the secrets out of all texts and keys of the value.
+    /// Replaces the secrets in all texts and keys of the value.
     pub fn redact_value(&self, value: &mut Value) {
-        if let Some(matcher) = self.read_known().matcher() {
-            matcher.redact_value(value, SecretForm::Whole);
+        if let Some(matcher) = self.read_state().lazy_matcher() {
+            matcher.redact_value_in_place(value, SecretReplacement::Whole);
         }
     }
 
-    /// Strikes the secrets out of all texts and keys of the map.
+    /// Replaces the secrets in all texts and keys of the map.
     pub fn redact_map(&self, map: &mut Map<String, Value>) {
-        if let Some(matcher) = self.read_known().matcher() {
-            matcher.redact_map(map, SecretForm::Whole);
+        if let Some(matcher) = self.read_state().lazy_matcher() {
+            matcher.redact_map_in_place(map, SecretReplacement::Whole);
         }
     }
 
-    /// Returns the event without secrets in what agents, models, tools and people have said.
+    /// Replaces the secrets in the texts and data of the event.
     ///
     /// # Errors
-    /// The event would be none without the secrets.
+    /// The event would not be valid without the secrets.
     pub fn redact_event(&self, event: Event) -> Result<Event, RedactionError> {
-        let known_secrets = self.read_known();
-        let Some(matcher) = known_secrets.matcher() else {
+        let known_secrets = self.read_state();
+        let Some(matcher) = known_secrets.lazy_matcher() else {
             return Ok(event);
         };
-        let event = matcher.redact_stderr(event);
+        let event = matcher.redact_stderr_of_event(event);
         let text = serde_json::to_string(&event).map_err(|_| RedactionError::Record)?;
-        if !matcher.occurs_in(&text) {
+        if !matcher.contains_secret(&text) {
             return Ok(event);
         }
         // A field can need a map or a list where the whole value is a secret.
-        for form in [SecretForm::Whole, SecretForm::Members] {
+        for form in [SecretReplacement::Whole, SecretReplacement::Members] {
             let mut document: Value = serde_json::from_str(&text).map_err(|_| RedactionError::Record)?;
             match document.get_mut("data") {
-                Some(data) if matches!(event, Event::ContextSet(_)) => matcher.redact_value(data, form),
-                Some(data) => matcher.redact_free_values(data, form),
+                Some(data) if matches!(event, Event::ContextSet(_)) => matcher.redact_value_in_place(data, form),
+                Some(data) => matcher.redact_free_texts(data, form),
                 None => {}
             }
             if let Ok(event) = serde_json::from_value(document) {
@@ -213,9 +218,9 @@ impl Secrets {
     }
 }
 
-/// The replacement of an object or a list that is a secret.
+/// Replacement of an object or a list that is a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SecretForm {
+enum SecretReplacement {
     /// One text.
     Whole,
     /// The same object or list, without its texts and numbers.
@@ -223,8 +228,8 @@ enum SecretForm {
 }
 
 impl SecretMatcher {
-    /// Returns the event without secrets in stderr, of which only the end is kept: a secret can be cut in two.
-    fn redact_stderr(&self, mut event: Event) -> Event {
+    /// Redacts stderr of the event as a fragment, because a secret can be cut at the start.
+    fn redact_stderr_of_event(&self, mut event: Event) -> Event {
         let stderr = match &mut event {
             Event::ExecutionFinished(finished) => Some(&mut finished.stderr),
             Event::AttemptFailed(failed) => Some(&mut failed.stderr),
@@ -236,9 +241,10 @@ impl SecretMatcher {
         event
     }
 
-    fn redact_value(&self, value: &mut Value, form: SecretForm) {
+    /// Replaces the secrets in a value and its keys.
+    fn redact_value_in_place(&self, value: &mut Value, form: SecretReplacement) {
         if self.is_secret_value(value) {
-            redact_whole(value, form);
+            replace_secret_value(value, form);
             return;
         }
         match value {
@@ -247,15 +253,16 @@ impl SecretMatcher {
                     *text = struck;
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item, form)),
-            Value::Object(map) => self.redact_map(map, form),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value_in_place(item, form)),
+            Value::Object(map) => self.redact_map_in_place(map, form),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    fn redact_map(&self, map: &mut Map<String, Value>, form: SecretForm) {
+    /// Replaces the secrets in the keys and values of a map.
+    fn redact_map_in_place(&self, map: &mut Map<String, Value>, form: SecretReplacement) {
         if self.is_secret_map(map) {
-            map.values_mut().for_each(|value| redact_whole(value, form));
+            map.values_mut().for_each(|value| replace_secret_value(value, form));
             return;
         }
         if map
@@ -267,35 +274,37 @@ impl SecretMatcher {
                 .map(|(key, value)| (self.redact(Cow::Owned(key)).into_owned(), value))
                 .collect();
         }
-        map.values_mut().for_each(|value| self.redact_value(value, form));
+        map.values_mut()
+            .for_each(|value| self.redact_value_in_place(value, form));
     }
 
-    /// Strikes the secrets out of the values that are free.
-    fn redact_free_values(&self, value: &mut Value, form: SecretForm) {
+    /// Replaces the secrets in the values of keys with free text.
+    fn redact_free_texts(&self, value: &mut Value, form: SecretReplacement) {
         match value {
-            Value::Object(map) => map
-                .iter_mut()
-                .for_each(|(key, value)| match FREE.contains(&key.as_str()) {
-                    true => self.redact_value(value, form),
-                    false => self.redact_free_values(value, form),
-                }),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_free_values(item, form)),
+            Value::Object(map) => {
+                map.iter_mut()
+                    .for_each(|(key, value)| match FREE_TEXT_KEYS.contains(&key.as_str()) {
+                        true => self.redact_value_in_place(value, form),
+                        false => self.redact_free_texts(value, form),
+                    })
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_free_texts(item, form)),
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 }
 
-/// Replaces the value, all of which is secret.
-fn redact_whole(value: &mut Value, form: SecretForm) {
+/// Replaces a value that is a secret as a whole.
+fn replace_secret_value(value: &mut Value, form: SecretReplacement) {
     match value {
-        Value::Array(items) if form == SecretForm::Members => {
-            items.iter_mut().for_each(|item| redact_whole(item, form))
+        Value::Array(items) if form == SecretReplacement::Members => {
+            items.iter_mut().for_each(|item| replace_secret_value(item, form))
         }
-        Value::Object(map) if form == SecretForm::Members => {
-            map.values_mut().for_each(|item| redact_whole(item, form));
+        Value::Object(map) if form == SecretReplacement::Members => {
+            map.values_mut().for_each(|item| replace_secret_value(item, form));
         }
-        Value::Null if form == SecretForm::Members => {}
-        _ => *value = Value::from(STRUCK_OUT),
+        Value::Null if form == SecretReplacement::Members => {}
+        _ => *value = Value::from(REDACTED_TEXT),
     }
 }
 
@@ -321,7 +330,7 @@ mod tests {
             "quo\"ted\\secret",
             "sk-0123456789-longer",
         ] {
-            secrets.add_value(value);
+            secrets.add_secret(value);
         }
         secrets
     }
@@ -346,21 +355,21 @@ mod tests {
     #[test]
     fn nothing_is_shown_if_secrets_cannot_be_searched_for() {
         let secrets = secrets();
-        assert_eq!(secrets.check_search(), Ok(()));
+        assert_eq!(secrets.check_matcher(), Ok(()));
         secrets.0.write().unwrap_or_else(PoisonError::into_inner).matcher =
             OnceLock::from(Some(SecretMatcher::blind()));
-        assert_eq!(secrets.check_search(), Err(RedactionError::Search));
-        assert_eq!(secrets.redact("nothing to see"), STRUCK_OUT);
+        assert_eq!(secrets.check_matcher(), Err(RedactionError::Search));
+        assert_eq!(secrets.redact("nothing to see"), REDACTED_TEXT);
         assert_eq!(secrets.redact(""), "");
-        assert_eq!(secrets.redact_fragment("nothing to see"), STRUCK_OUT);
+        assert_eq!(secrets.redact_fragment("nothing to see"), REDACTED_TEXT);
         let mut value = json!({"a": [1, "b"]});
         secrets.redact_value(&mut value);
-        assert_eq!(value, json!(STRUCK_OUT));
-        let mut stream = SecretStream::new(secrets.clone());
+        assert_eq!(value, json!(REDACTED_TEXT));
+        let mut stream = RedactingStream::new(secrets.clone());
         assert_eq!(stream.push_piece("nothing"), "");
-        assert_eq!(stream.finish(), STRUCK_OUT);
+        assert_eq!(stream.finish(), REDACTED_TEXT);
         let set = |text: &str| Event::ContextSet([("a".into(), Arc::new(json!(text)))].into_iter().collect());
-        assert_eq!(secrets.redact_event(set("nothing to see")), Ok(set(STRUCK_OUT)));
+        assert_eq!(secrets.redact_event(set("nothing to see")), Ok(set(REDACTED_TEXT)));
     }
 
     #[test]

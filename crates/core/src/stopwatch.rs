@@ -12,10 +12,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Measures time, without the time of pauses. Clones measure the same time.
+/// Measurement of time without pauses. Clones measure the same time.
 #[derive(Debug, Clone)]
 pub struct Stopwatch(Arc<StopwatchInner>);
 
+/// Shared data of a stopwatch.
 #[derive(Debug)]
 struct StopwatchInner {
     /// The stopwatch that contains this one. It is paused whenever this one is paused.
@@ -25,6 +26,7 @@ struct StopwatchInner {
     pause_changed: Notify,
 }
 
+/// Start, open questions and paused time of a stopwatch.
 #[derive(Debug)]
 struct StopwatchState {
     started_at: Instant,
@@ -34,7 +36,7 @@ struct StopwatchState {
     paused: Duration,
 }
 
-/// Keeps stopwatches paused until it is dropped.
+/// Guard that keeps a stopwatch and the stopwatches around it paused until the guard is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct PauseGuard {
@@ -43,7 +45,7 @@ pub struct PauseGuard {
     until: Option<Stopwatch>,
 }
 
-/// The time limit was reached.
+/// Error of a wait that reached its time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeoutError;
 
@@ -54,6 +56,7 @@ impl Default for Stopwatch {
 }
 
 impl Stopwatch {
+    /// Creates a running stopwatch inside the outer stopwatch.
     fn new(outer: Option<Self>) -> Self {
         Self(Arc::new(StopwatchInner {
             outer,
@@ -67,14 +70,14 @@ impl Stopwatch {
         }))
     }
 
-    /// Returns a new stopwatch inside this one. When it, or a stopwatch inside it, is paused, this one is paused too.
+    /// Creates a stopwatch inside this one. A pause of the new stopwatch also pauses this one.
     #[must_use]
-    pub fn child(&self) -> Self {
+    pub fn nested_stopwatch(&self) -> Self {
         Self::new(Some(self.clone()))
     }
 
     /// Pauses this stopwatch and those that contain it until the result is dropped.
-    pub fn pause(&self) -> PauseGuard {
+    pub fn pause_with_outer_stopwatches(&self) -> PauseGuard {
         self.begin_pause(None);
         PauseGuard {
             paused: Some(self.clone()),
@@ -83,7 +86,7 @@ impl Stopwatch {
     }
 
     /// Pauses the stopwatches that contain this one until the result is dropped.
-    pub fn pause_parents(&self) -> PauseGuard {
+    pub fn pause_outer_stopwatches(&self) -> PauseGuard {
         self.pause_outer(None)
     }
 
@@ -116,13 +119,13 @@ impl Stopwatch {
         self.lock().elapsed_time(Instant::now())
     }
 
-    /// Returns the time since the start of the stopwatch, with the time of pauses.
-    pub fn since_start(&self) -> Duration {
+    /// Returns the time since the start of the stopwatch, including pauses.
+    pub fn elapsed_with_pauses(&self) -> Duration {
         self.lock().started_at.elapsed()
     }
 
-    /// Returns when the measured time has reached `limit`; never without a limit.
-    pub async fn wait_until(&self, limit: Option<Duration>) {
+    /// Waits until the measured time has reached `limit`. Waits forever without a limit.
+    pub async fn wait_for_elapsed_time(&self, limit: Option<Duration>) {
         let Some(limit) = limit else {
             return std::future::pending().await;
         };
@@ -147,7 +150,7 @@ impl Stopwatch {
         }
     }
 
-    /// Waits for the future, at most until the measured time has reached `limit`.
+    /// Runs the future until the measured time has reached `limit`.
     ///
     /// # Errors
     /// The time limit was reached first.
@@ -164,7 +167,7 @@ impl Stopwatch {
         tokio::select! {
             biased;
             result = future => Ok(result),
-            () = self.wait_until(limit) => Err(TimeoutError),
+            () = self.wait_for_elapsed_time(limit) => Err(TimeoutError),
         }
     }
 
@@ -203,12 +206,14 @@ impl Stopwatch {
         }
     }
 
+    /// Locks the state, also after a panic of another holder.
     fn lock(&self) -> MutexGuard<'_, StopwatchState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl StopwatchState {
+    /// Returns the time until `now` without pauses.
     fn elapsed_time(&self, now: Instant) -> Duration {
         let until = self.stands_since.unwrap_or(now);
         until.duration_since(self.started_at).saturating_sub(self.paused)
@@ -233,8 +238,8 @@ mod tests {
     async fn time_counts_unless_a_question_is_open() {
         let watch = Stopwatch::default();
         tokio::time::sleep(SECOND).await;
-        let standing = watch.pause();
-        let second_question = watch.pause();
+        let standing = watch.pause_with_outer_stopwatches();
+        let second_question = watch.pause_with_outer_stopwatches();
         tokio::time::sleep(10 * SECOND).await;
         drop(standing);
         tokio::time::sleep(10 * SECOND).await;
@@ -247,15 +252,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_question_inside_stops_what_is_around_it() {
         let run = Stopwatch::default();
-        let (asking, beside) = (run.child(), run.child());
-        let standing = asking.pause();
+        let (asking, beside) = (run.nested_stopwatch(), run.nested_stopwatch());
+        let standing = asking.pause_with_outer_stopwatches();
         tokio::time::sleep(5 * SECOND).await;
         drop(standing);
         assert_eq!(
             [run.elapsed_time(), asking.elapsed_time(), beside.elapsed_time()],
             [Duration::ZERO, Duration::ZERO, 5 * SECOND]
         );
-        let standing = asking.pause_parents();
+        let standing = asking.pause_outer_stopwatches();
         tokio::time::sleep(5 * SECOND).await;
         drop(standing);
         assert_eq!(
@@ -286,9 +291,9 @@ mod tests {
         let watch = Stopwatch::default();
         let begun = Instant::now();
         let limit = watch.clone();
-        let reached = tokio::spawn(async move { limit.wait_until(Some(3 * SECOND)).await });
+        let reached = tokio::spawn(async move { limit.wait_for_elapsed_time(Some(3 * SECOND)).await });
         tokio::time::sleep(2 * SECOND).await;
-        let standing = watch.pause();
+        let standing = watch.pause_with_outer_stopwatches();
         tokio::time::sleep(100 * SECOND).await;
         assert!(!reached.is_finished());
         drop(standing);

@@ -14,14 +14,15 @@ use std::sync::Arc;
 use ensemble_language::data::sha256_of_text;
 use serde::{Deserialize, Serialize};
 
-/// The longest `tracestate` that is passed on; a longer one may be dropped.
-const LONGEST_STATE: usize = 512;
+/// Largest number of bytes of a `tracestate` that is passed on. Longer texts are dropped.
+const MAX_TRACE_STATE: usize = 512;
 
 tokio::task_local! {
+    /// Span of the current task.
     static CURRENT: SpanContext;
 }
 
-/// A position in a trace from outside, as `traceparent` and `tracestate` say it.
+/// Position in an external trace, as the headers `traceparent` and `tracestate`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TraceParent {
     /// `00-TRACE-SPAN-FLAGS`.
@@ -45,30 +46,30 @@ pub struct SpanContext {
 }
 
 impl TraceParent {
-    /// Returns the position that these texts say; `None` if they say none.
+    /// Parses the position. Returns `None` if `parent` is not a valid `traceparent`. Drops an invalid `state`.
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let state = state
             .map(str::trim)
-            .filter(|state| is_trace_state(state))
+            .filter(|state| is_valid_trace_state(state))
             .unwrap_or_default();
         let parsed = Self {
             parent: parent.trim().into(),
             state: state.into(),
         };
-        parsed.span_context().is_some().then_some(parsed)
+        parsed.to_span_context().is_some().then_some(parsed)
     }
 
-    /// Returns the span; `None` if the text is none.
-    pub fn span_context(&self) -> Option<SpanContext> {
+    /// Parses the ids of the span. Returns `None` if the text is invalid.
+    pub fn to_span_context(&self) -> Option<SpanContext> {
         let mut parts = self.parent.split('-');
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-        let version: [u8; 1] = parse_hex(version)?;
-        let flags: [u8; 1] = parse_hex(flags)?;
+        let version: [u8; 1] = parse_lowercase_hex(version)?;
+        let flags: [u8; 1] = parse_lowercase_hex(flags)?;
         // Later versions may have more parts.
         if version[0] == 0xff || (version[0] == 0 && parts.next().is_some()) {
             return None;
         }
-        let (trace, span) = (parse_hex::<16>(trace)?, parse_hex::<8>(span)?);
+        let (trace, span) = (parse_lowercase_hex::<16>(trace)?, parse_lowercase_hex::<8>(span)?);
         (trace != [0; 16] && span != [0; 8]).then(|| SpanContext {
             trace,
             span,
@@ -96,43 +97,43 @@ impl fmt::Display for SpanContext {
 }
 
 impl SpanContext {
-    /// Returns the segment that the record `seq` of this run begins, in the trace of its parent or in one of its own.
+    /// Creates the span of the segment that the record `seq` of this run starts: inside `parent`, or in a new trace.
     pub fn for_segment(run_id: &str, seq: u64, parent: Option<&Self>) -> Self {
         let place = format!("run {run_id} {seq}");
         match parent {
             Some(parent) => parent.child_span(&place),
             None => Self {
-                trace: digest_prefix(&sha256_of_text(&format!("trace {place}"))),
-                span: digest_prefix(&sha256_of_text(&place)),
+                trace: parse_digest_prefix(&sha256_of_text(&format!("trace {place}"))),
+                span: parse_digest_prefix(&sha256_of_text(&place)),
                 is_sampled: true,
                 state: "".into(),
             },
         }
     }
 
-    /// Returns an execution of an agent in this segment.
+    /// Creates the span of an execution of an agent in this segment.
     #[must_use]
     pub fn execution_span(&self, agent: &str, execution: u32) -> Self {
         self.child_span(&format!("execution {execution} {agent}"))
     }
 
-    /// Something inside this span; `place` is its name there.
+    /// Creates a span inside this span. `place` is the name from which the span id is computed.
     #[must_use]
     pub fn child_span(&self, place: &str) -> Self {
         let span_key = format!("{} {} {place}", to_hex(&self.trace), to_hex(&self.span));
         Self {
-            span: digest_prefix(&sha256_of_text(&span_key)),
+            span: parse_digest_prefix(&sha256_of_text(&span_key)),
             ..self.clone()
         }
     }
 }
 
-/// Returns the span of what this task does, if there is telemetry.
-pub fn current_span() -> Option<SpanContext> {
+/// Returns the span of the current task. Returns `None` without telemetry.
+pub fn current_task_span() -> Option<SpanContext> {
     CURRENT.try_with(Clone::clone).ok()
 }
 
-/// Performs this as a part of the span.
+/// Runs the future as a part of the span, or without a span if `context` is `None`.
 pub async fn run_in_span<F: Future>(context: Option<SpanContext>, future: F) -> F::Output {
     match context {
         Some(context) => CURRENT.scope(context, future).await,
@@ -140,7 +141,7 @@ pub async fn run_in_span<F: Future>(context: Option<SpanContext>, future: F) -> 
     }
 }
 
-/// Bytes in small hexadecimal digits.
+/// Formats the bytes as lowercase hexadecimal digits.
 pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _infallible = write!(text, "{byte:02x}");
@@ -148,12 +149,13 @@ pub fn to_hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the first bytes of a digest.
-fn digest_prefix<const N: usize>(digest: &str) -> [u8; N] {
-    parse_hex(&digest[..2 * N]).unwrap_or([1; N])
+/// Parses the first `N` bytes of a hexadecimal digest.
+fn parse_digest_prefix<const N: usize>(digest: &str) -> [u8; N] {
+    parse_lowercase_hex(&digest[..2 * N]).unwrap_or([1; N])
 }
 
-fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+/// Parses exactly `N` bytes in lowercase hexadecimal digits.
+fn parse_lowercase_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     let is_small_hex = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
     if digits.len() != 2 * N || !digits.iter().all(is_small_hex) {
@@ -166,9 +168,9 @@ fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Can the text be a header?
-fn is_trace_state(text: &str) -> bool {
-    text.len() <= LONGEST_STATE && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+/// Returns whether the text can be a header value: printable ASCII of limited length.
+fn is_valid_trace_state(text: &str) -> bool {
+    text.len() <= MAX_TRACE_STATE && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }
 
 #[cfg(test)]
@@ -179,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_the_standard_calls_valid_is_read_and_nothing_else() {
-        let read = |text: &str| TraceParent::parse(text, None).and_then(|parent| parent.span_context());
+        let read = |text: &str| TraceParent::parse(text, None).and_then(|parent| parent.to_span_context());
         assert_eq!(read(PARENT).expect("valid").to_string(), PARENT);
         let not_sampled = PARENT.replace("-01", "-00");
         assert!(!read(&not_sampled).expect("valid").is_sampled);
@@ -233,13 +235,16 @@ mod tests {
 
     #[tokio::test]
     async fn the_span_belongs_to_the_task_that_works_in_it() {
-        assert_eq!(current_span(), None);
+        assert_eq!(current_task_span(), None);
         let run = SpanContext::for_segment("r", 0, None);
         let inside = run_in_span(Some(run.clone()), async {
-            (current_span(), run_in_span(None, async { current_span() }).await)
+            (
+                current_task_span(),
+                run_in_span(None, async { current_task_span() }).await,
+            )
         })
         .await;
         assert_eq!(inside, (Some(run.clone()), Some(run)));
-        assert_eq!(current_span(), None);
+        assert_eq!(current_task_span(), None);
     }
 }

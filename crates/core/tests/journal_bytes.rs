@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ensemble_core::records::{decode_record, encode_record};
+use ensemble_core::records::{append_record_line, parse_record_line};
 
 /// The data of events that no recorded run contains, and of events whose keys are in several structures.
 const PAYLOADS: [(&str, &str); 19] = [
@@ -84,9 +84,9 @@ fn line(event: &str, data: &str) -> String {
 
 /// The line that is written for the record of this line.
 fn rewritten(line: &str) -> String {
-    let record = decode_record(line.as_bytes()).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let record = parse_record_line(line.as_bytes()).unwrap_or_else(|error| panic!("{error}: {line}"));
     let mut buffer = Vec::new();
-    encode_record(&record, &mut buffer);
+    append_record_line(&record, &mut buffer);
     String::from_utf8(buffer).expect("text").trim_end().to_owned()
 }
 
@@ -138,7 +138,9 @@ fn a_missing_key_is_named() {
         ),
     ];
     for (event, data, key) in lines {
-        let error = decode_record(line(event, data).as_bytes()).expect_err(data).to_string();
+        let error = parse_record_line(line(event, data).as_bytes())
+            .expect_err(data)
+            .to_string();
         assert!(error.contains(key), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use super::oracle::ExploredPlan;
 use super::walk::EndClass;
 use super::{Exploration, ExplorationBudget, explore_plan, explore_whole, list_unexplored_outcomes, parts};
 use ensemble_core::conversation::CompletionReason;
-use ensemble_core::random_conversations::plan_of;
+use ensemble_core::random_conversations::build_plan;
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::unconnected_plan_with_results;
 
@@ -35,7 +35,7 @@ fn claims(found: &Exploration) -> Claims {
 }
 
 fn planned(agents: &str) -> Arc<Plan> {
-    Arc::new(plan_of(&format!("name: t\nagents:\n{agents}")))
+    Arc::new(build_plan(&format!("name: t\nagents:\n{agents}")))
 }
 
 /// Returns a loop with a condition, and a person who is asked at its end.
@@ -137,7 +137,7 @@ fn a_question_of_one_part_ends_the_others() {
 fn what_couples_parts_is_examined_at_once() {
     let two = looped("a", false) + &*looped("b", false);
     let parts = |agents: &str| {
-        parts::split_into_parts(&ExploredPlan::new(
+        parts::split_into_independent_parts(&ExploredPlan::new(
             planned(agents),
             ExplorationBudget::with_max_states(1),
         ))
@@ -184,7 +184,7 @@ fn what_couples_parts_is_examined_at_once() {
         nobody_answers: true,
         ..ExplorationBudget::with_max_states(1)
     };
-    assert!(parts::split_into_parts(&ExploredPlan::new(planned(&asks), nobody)).is_none());
+    assert!(parts::split_into_independent_parts(&ExploredPlan::new(planned(&asks), nobody)).is_none());
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Bounds that hold in every conversation, whatever part of them was examined: the numbers of a complete walk, and
 //! otherwise what the checks prove from the ensemble alone.
 
-use super::{AgentSummary, Exploration};
+use super::{Exploration, ExploredAgentSummary};
 use ensemble_language::check::compute_run_bounds;
 use ensemble_language::plan::Plan;
 
-/// Adds the bounds to the result of the walk.
-pub(super) fn add_bounds(plan: &Plan, found: &mut Exploration) {
+/// Sets the bounds of turns and executions: the numbers of a complete walk, or the limits that follow from the ensemble.
+pub(super) fn set_proven_bounds(plan: &Plan, found: &mut Exploration) {
     if found.coverage.is_complete() {
         for agent in &mut found.agents {
             agent.bound = u64::from(agent.most);
@@ -24,7 +24,7 @@ pub(super) fn add_bounds(plan: &Plan, found: &mut Exploration) {
             false => limit.min(*most).min(turns),
         };
     }
-    let sum = |all: u64, one: &AgentSummary| all.saturating_add(one.bound);
+    let sum = |all: u64, one: &ExploredAgentSummary| all.saturating_add(one.bound);
     found.executions_bound = found.agents.iter().fold(0, sum);
     // Every turn has an execution.
     found.turns_bound = found.executions_bound.min(turns);

@@ -8,37 +8,38 @@ use super::goal::ExplorationGoal;
 use super::report::{ClaimSite, ExecutionResult, StepReport};
 use ensemble_language::condition::ConditionClaim;
 
-/// The number of the option taken at each choice; 0 is the default option.
-pub(super) type Row = Box<[u16]>;
+/// Numbers of the options taken at the choices of a step. Option 0 is the default.
+pub(super) type OptionRow = Box<[u16]>;
 
-/// The choices of one step: first the prescribed ones, then the default option for all others.
+/// Choices of one step: first the prescribed options, then the default option for every other choice.
 #[derive(Debug)]
 pub(super) struct StepChoices {
     chosen: RefCell<ChosenOptions>,
     /// What steps of parts of the ensemble have chosen, to be chosen again.
-    from_steps: Option<PrescribedChoices>,
+    from_steps: Option<PartStepChoices>,
     everyone_waits: Cell<bool>,
     reached_goals: RefCell<Vec<ExplorationGoal>>,
 }
 
-/// The choices of steps, by what they decide.
+/// Choices of steps of the parts: results of claims and results of executions.
 #[derive(Debug)]
-struct PrescribedChoices {
+struct PartStepChoices {
     /// By the expression and the text of the claim.
     answers: HashMap<(ClaimSite, Arc<str>), bool>,
     results: HashMap<Arc<str>, ExecutionResult>,
 }
 
+/// Prescribed options, and the options taken so far.
 #[derive(Debug)]
 struct ChosenOptions {
-    prescribed: Row,
+    prescribed: OptionRow,
     /// The option that was taken, and the number of options.
     options: Vec<(u16, u16)>,
 }
 
 impl StepChoices {
-    /// Starts with these prescribed options.
-    pub(super) fn from_prescribed(prescribed: Row) -> Self {
+    /// Creates choices that take the prescribed options first, then the default options.
+    pub(super) fn from_prescribed(prescribed: OptionRow) -> Self {
         Self {
             chosen: RefCell::new(ChosenOptions {
                 prescribed,
@@ -50,23 +51,23 @@ impl StepChoices {
         }
     }
 
-    /// Chooses what these steps of parts have chosen.
-    pub(super) fn from_steps<'s>(steps: impl Iterator<Item = &'s StepReport> + Clone) -> Self {
+    /// Creates choices that repeat the choices of these steps of the parts.
+    pub(super) fn from_part_steps<'s>(steps: impl Iterator<Item = &'s StepReport> + Clone) -> Self {
         let answers = steps.clone().flat_map(|told| &told.assumed);
         let answers = answers.map(|one| ((one.site.clone(), one.claim.clone()), one.answer));
         let results = steps.flat_map(|told| &told.runs);
-        let prescribed_choices = PrescribedChoices {
+        let prescribed_choices = PartStepChoices {
             answers: answers.collect(),
             results: results.map(|ran| (ran.agent.clone(), ran.result)).collect(),
         };
         Self {
             from_steps: Some(prescribed_choices),
-            ..Self::from_prescribed(Row::default())
+            ..Self::from_prescribed(OptionRow::default())
         }
     }
 
-    /// Chooses the result of a claim, which this expression contains.
-    pub(super) fn choose_answer(&self, site: &ClaimSite, claim: &ConditionClaim) -> bool {
+    /// Chooses the result of the claim in this expression.
+    pub(super) fn choose_claim_result(&self, site: &ClaimSite, claim: &ConditionClaim) -> bool {
         match &self.from_steps {
             Some(prescribed_choices) => {
                 let key = (site.clone(), claim.text.clone());
@@ -78,7 +79,7 @@ impl StepChoices {
     }
 
     /// Chooses one of the possible results of an execution of the agent.
-    pub(super) fn choose_result(&self, agent: &str, possible: &[ExecutionResult]) -> ExecutionResult {
+    pub(super) fn choose_execution_result(&self, agent: &str, possible: &[ExecutionResult]) -> ExecutionResult {
         let prescribed_result = self
             .from_steps
             .as_ref()
@@ -91,27 +92,27 @@ impl StepChoices {
         }
     }
 
-    /// Notes that every ready agent would have waited for another one.
-    pub(super) fn note_that_everyone_waits(&self) {
+    /// Records that every ready agent would have waited for another one.
+    pub(super) fn on_all_agents_waiting(&self) {
         self.everyone_waits.set(true);
     }
 
     /// Returns whether every ready agent would have waited for another one in this step.
-    pub(super) fn has_everyone_waited(&self) -> bool {
+    pub(super) fn have_all_agents_waited(&self) -> bool {
         self.everyone_waits.get()
     }
 
-    /// Notes what the step reaches.
+    /// Records goals that the step has reached.
     pub(super) fn add_reached_goals(&self, goals: Vec<ExplorationGoal>) {
         self.reached_goals.borrow_mut().extend(goals);
     }
 
-    /// Returns the goals that the step has reached.
-    pub(super) fn reached_goals(&self) -> Vec<ExplorationGoal> {
+    /// Removes the goals that the step has reached, and returns them.
+    pub(super) fn take_reached_goals(&self) -> Vec<ExplorationGoal> {
         self.reached_goals.take()
     }
 
-    /// Chooses one of this number of options. Option 0 is the default: a condition is true, an execution succeeds.
+    /// Chooses one of `options` options, and records the choice. Option 0 is the default: a condition is true, an execution succeeds.
     pub(super) fn choose_option(&self, options: usize) -> usize {
         let options = u16::try_from(options).unwrap_or(u16::MAX);
         let mut chosen = self.chosen.borrow_mut();
@@ -120,20 +121,20 @@ impl StepChoices {
         usize::from(option)
     }
 
-    /// Returns all options that were taken. With these options prescribed, the same step is repeated.
-    pub(super) fn taken_options(&self) -> Row {
+    /// Returns all options taken so far. Prescribing these options repeats the step.
+    pub(super) fn taken_options(&self) -> OptionRow {
         self.chosen.borrow().options.iter().map(|(option, _)| *option).collect()
     }
 }
 
-/// Iterates over all sequences of choices of a step, in order of the number of deviations from the default options.
+/// Iterator over all sequences of choices of a step, in order of the number of deviations from the default options.
 #[derive(Debug)]
-pub(super) struct ChoiceRows {
-    pending: VecDeque<Row>,
+pub(super) struct ChoiceSequences {
+    pending: VecDeque<OptionRow>,
 }
 
-impl ChoiceRows {
-    /// Starts with the default options.
+impl ChoiceSequences {
+    /// Creates the iterator with the sequence of default options.
     pub(super) fn new() -> Self {
         Self {
             pending: VecDeque::from([Box::from([])]),
@@ -145,8 +146,8 @@ impl ChoiceRows {
         self.pending.pop_front().map(StepChoices::from_prescribed)
     }
 
-    /// Reports a sequence as tried. Other options after its prescribed part are added to the sequences to try.
-    pub(super) fn mark_tried(&mut self, choices: &StepChoices) {
+    /// Adds the sequences that differ from the tried one in one option after its prescribed part.
+    pub(super) fn queue_alternatives(&mut self, choices: &StepChoices) {
         let chosen = choices.chosen.borrow();
         for at in chosen.prescribed.len()..chosen.options.len() {
             for other_option in 1..chosen.options[at].1 {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::choices::ChoiceRows;
+use super::choices::ChoiceSequences;
 use super::key::compute_state_key;
 use super::oracle::ExploredPlan;
 use super::report::ExecutionResult;
 use super::step::{ConversationPosition, StepOutcome};
 use super::{Exploration, ExplorationBudget, Inside, PossibleEnd, explore_plan};
 use ensemble_core::conversation::{CompletionReason, Event, ExhaustedAgent, Record};
-use ensemble_core::random_conversations::{drive, drive_around, started};
+use ensemble_core::random_conversations::{drive_from_records, drive_around, run_started_event};
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{AgentKind, Ensemble};
 use ensemble_language::plan::Plan;
@@ -41,19 +41,19 @@ fn everything(world: &ExploredPlan) -> Option<Found> {
     const MOST_STATES: usize = 300;
     const MOST_STEPS: usize = 6_000;
     let mut found = Found::default();
-    let start = ConversationPosition::from_start(world);
+    let start = ConversationPosition::at_conversation_start(world);
     let first = compute_state_key(world, &start.state, &start.remembered);
     let (mut known, mut ahead) = (HashSet::from([first.clone()]), vec![(first, start)]);
     let mut steps = 0;
     while let Some((from, position)) = ahead.pop() {
-        let mut rows = ChoiceRows::new();
+        let mut rows = ChoiceSequences::new();
         while let Some(choices) = rows.next() {
             steps += 1;
             if steps > MOST_STEPS || known.len() > MOST_STATES {
                 return None;
             }
             let (next, told) = position.perform_step(world, &choices);
-            rows.mark_tried(&choices);
+            rows.queue_alternatives(&choices);
             let run = |ran: &super::ExploredExecution| {
                 (
                     ran.agent.clone(),
@@ -110,7 +110,7 @@ fn turns(records: &[Record]) -> (Vec<Turn>, RunEnd) {
 }
 
 fn is_possible(world: &ExploredPlan, found: &Found, turns: &[Turn], end: &RunEnd) -> Result<(), String> {
-    let start = ConversationPosition::from_start(world);
+    let start = ConversationPosition::at_conversation_start(world);
     let mut at = HashSet::from([compute_state_key(world, &start.state, &start.remembered)]);
     for (number, turn) in turns.iter().enumerate() {
         let next = at
@@ -188,7 +188,7 @@ fn holds_around(plan: &Arc<Plan>, fate: &[u8], inside: &Inside, nested: &[bool])
         let mut nested = nested.to_vec();
         let turned = usize::from(other).min(nested.len());
         nested.rotate_left(turned);
-        let (_, records) = drive_around(plan, &fate, u64::from(other), (&[], started()), &nested);
+        let (_, records) = drive_around(plan, &fate, u64::from(other), (&[], run_started_event()), &nested);
         let (turns, end) = turns(&records);
         is_possible(&world, &everything, &turns, &end)?;
         claims_hold(plan, &found, &turns)?;
@@ -235,7 +235,7 @@ proptest! {
         let found = explore_plan(&plan, ExplorationBudget::with_max_states(5_000));
         for other in 0..8_u8 {
             let fate = turn_fate(&fate, other);
-            let (_, records) = drive(&plan, &Arc::new(fate), u64::from(other), &[], started());
+            let (_, records) = drive_from_records(&plan, &Arc::new(fate), u64::from(other), &[], run_started_event());
             let (turns, (reason, success, exhausted)) = turns(&records);
             prop_assert_eq!(bounds_hold(&found, &turns), Ok(()));
             if found.coverage.is_complete() {
@@ -304,7 +304,7 @@ proptest! {
         }
         for detours in 0..8 {
             let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(detours)).collect();
-            let (state, _) = drive(&plan, &Arc::new(fate), 1, &[], started());
+            let (state, _) = drive_from_records(&plan, &Arc::new(fate), 1, &[], run_started_event());
             let ended = state.run_end().expect("it ended");
             let is_end = |end: &PossibleEnd| {
                 end.reason == ended.completion_reason && end.exhausted == ended.exhausted

@@ -6,29 +6,29 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::choices::{ChoiceRows, StepChoices};
+use super::choices::{ChoiceSequences, StepChoices};
 use super::key::compute_state_key;
 use super::oracle::ExploredPlan;
 use super::report::{ClaimSite, ExploredExecution, StepReport};
-use super::step::{ConversationPosition, StepOutcome, can_request};
-use super::{ExplorationBudget, STEPS_FROM_ONE_STATE};
+use super::step::{ConversationPosition, StepOutcome, can_request_agents};
+use super::{ExplorationBudget, MAX_STEPS_FROM_STATE};
 use ensemble_core::conversation::{AgentNotRun, ExhaustedAgent};
 use ensemble_language::plan::Plan;
 
-/// A pair of states that the same choices lead to.
-type Pair = (ConversationPosition, ConversationPosition);
+/// Pair of positions in two plans that the same choices lead to.
+type PositionPair = (ConversationPosition, ConversationPosition);
 
-/// Returns whether every conversation of one plan is one of the other: the same agents in the same turns, after the
-/// same results of conditions, to the same ends. `None`: the budget does not suffice to know, or an agent may make
-/// requests. Time, tokens and costs are not known. The ends are the same if they have the same exhausted agents; the limits that
-/// the agents have reached are not compared.
+/// Returns whether both plans have the same conversations: the same agents in the same turns, after the same results, with the same
+/// outcomes.
+/// Returns `None` if the budget is too small, or if an agent can make requests.
+/// Time, tokens and costs are ignored. Of exhausted agents only the names are compared.
 pub fn have_same_conversations(
     one: &Arc<Plan>,
     other: &Arc<Plan>,
     budget: ExplorationBudget<'_>,
     has_time: &dyn Fn() -> bool,
 ) -> Option<bool> {
-    if one.agent_ids().any(|id| can_request(one.agent(id))) {
+    if one.agent_ids().any(|id| can_request_agents(one.agent(id))) {
         return None;
     }
     let worlds = (
@@ -36,10 +36,10 @@ pub fn have_same_conversations(
         ExploredPlan::new(other.clone(), budget),
     );
     let start = (
-        ConversationPosition::from_start(&worlds.0),
-        ConversationPosition::from_start(&worlds.1),
+        ConversationPosition::at_conversation_start(&worlds.0),
+        ConversationPosition::at_conversation_start(&worlds.1),
     );
-    let mut seen_pairs = HashSet::from([pair_keys(&worlds, &start)]);
+    let mut seen_pairs = HashSet::from([compute_pair_key(&worlds, &start)]);
     let mut ahead = VecDeque::from([start]);
     let mut states = 0;
     while let Some(pair) = ahead.pop_front() {
@@ -47,35 +47,40 @@ pub fn have_same_conversations(
         if states > budget.states || !has_time() {
             return None;
         }
-        let mut rows = ChoiceRows::new();
+        let mut rows = ChoiceSequences::new();
         for steps in 0.. {
             let Some(choices) = rows.next() else { break };
-            if steps == STEPS_FROM_ONE_STATE {
+            if steps == MAX_STEPS_FROM_STATE {
                 return None;
             }
-            match step_pair(&worlds, &pair, &choices) {
+            match perform_step_in_both(&worlds, &pair, &choices) {
                 PairStepResult::Different => return Some(false),
                 PairStepResult::BothEnded => {}
                 PairStepResult::BothContinue(next) => {
-                    if seen_pairs.insert(pair_keys(&worlds, &next)) {
+                    if seen_pairs.insert(compute_pair_key(&worlds, &next)) {
                         ahead.push_back(*next);
                     }
                 }
             }
-            rows.mark_tried(&choices);
+            rows.queue_alternatives(&choices);
         }
     }
     Some(true)
 }
 
-/// The result of a step of both explorations.
+/// Result of the same step in both plans.
 enum PairStepResult {
     Different,
     BothEnded,
-    BothContinue(Box<Pair>),
+    BothContinue(Box<PositionPair>),
 }
 
-fn step_pair(worlds: &(ExploredPlan, ExploredPlan), pair: &Pair, choices: &StepChoices) -> PairStepResult {
+/// Performs the step with these choices in both plans, and compares the results.
+fn perform_step_in_both(
+    worlds: &(ExploredPlan, ExploredPlan),
+    pair: &PositionPair,
+    choices: &StepChoices,
+) -> PairStepResult {
     let (next, told) = pair.0.perform_step(&worlds.0, choices);
     let same = StepChoices::from_prescribed(choices.taken_options());
     let (other, other_told) = pair.1.perform_step(&worlds.1, &same);
@@ -101,7 +106,7 @@ fn step_pair(worlds: &(ExploredPlan, ExploredPlan), pair: &Pair, choices: &StepC
     }
 }
 
-/// What is to be seen of a step from outside: what was assumed, wherever its dependency stands in the list, and what ran.
+/// Returns the observable data of a step: the assumed claims without positions, their results, and the executions.
 fn observable_step(told: &StepReport) -> (Vec<[&str; 3]>, Vec<bool>, &[ExploredExecution]) {
     let assumed = told.assumed.iter();
     let claims = assumed.map(|one| match &one.site {
@@ -112,7 +117,8 @@ fn observable_step(told: &StepReport) -> (Vec<[&str; 3]>, Vec<bool>, &[ExploredE
     (claims.collect(), answers.collect(), &told.runs)
 }
 
-fn pair_keys(worlds: &(ExploredPlan, ExploredPlan), pair: &Pair) -> (Box<[u8]>, Box<[u8]>) {
+/// Computes the state keys of both positions.
+fn compute_pair_key(worlds: &(ExploredPlan, ExploredPlan), pair: &PositionPair) -> (Box<[u8]>, Box<[u8]>) {
     let key = |world: &ExploredPlan, position: &ConversationPosition| {
         compute_state_key(world, &position.state, &position.remembered)
     };
@@ -124,8 +130,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::have_same_conversations;
-    use crate::{ExplorationBudget, ExplorationGoal, explore_plan, find_examples};
-    use ensemble_core::random_conversations::plan_of;
+    use crate::{ExplorationBudget, ExplorationGoal, explore_plan, find_goal_examples};
+    use ensemble_core::random_conversations::build_plan;
     use ensemble_language::plan::Plan;
     use ensemble_language::random_ensembles::plan_with_results;
     use proptest::prelude::*;
@@ -148,7 +154,7 @@ agents:
 ";
 
     fn plan(text: &str) -> Arc<Plan> {
-        Arc::new(plan_of(text))
+        Arc::new(build_plan(text))
     }
 
     #[test]
@@ -229,7 +235,7 @@ agents:
             if found.coverage.is_complete() {
                 let goals = found.reached.iter().copied();
                 let goals = goals.chain(found.ends.iter().map(|end| ExplorationGoal::Outcome(end.reason))).collect();
-                for (goal, end) in find_examples(&plan, &goals, ExplorationBudget::with_max_states(20_000), &|| true) {
+                for (goal, end) in find_goal_examples(&plan, &goals, ExplorationBudget::with_max_states(20_000), &|| true) {
                     prop_assert!(end.is_some(), "{:?}", goal);
                 }
             }

@@ -9,8 +9,8 @@ use super::walk::StateWalk;
 use super::{ExplorationBudget, PossibleEnd};
 use ensemble_language::plan::Plan;
 
-/// For each goal, a conversation that reaches it soon, to its end; `None`: none was found.
-pub fn find_examples(
+/// Finds for each goal a short conversation that reaches the goal, up to its end. The value is `None` if no conversation was found.
+pub fn find_goal_examples(
     plan: &Arc<Plan>,
     goals: &BTreeSet<ExplorationGoal>,
     budget: ExplorationBudget<'_>,
@@ -18,7 +18,10 @@ pub fn find_examples(
 ) -> Vec<(ExplorationGoal, Option<PossibleEnd>)> {
     let world = ExploredPlan::new(plan.clone(), budget);
     let mut walk = StateWalk::new(&world, budget, has_time);
-    walk.set_goals(goals.clone());
+    walk.set_sought_goals(goals.clone());
     walk.walk_until_limit();
-    goals.iter().map(|goal| (*goal, walk.find_example(*goal))).collect()
+    goals
+        .iter()
+        .map(|goal| (*goal, walk.find_goal_example(*goal)))
+        .collect()
 }

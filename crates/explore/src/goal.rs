@@ -3,7 +3,7 @@
 use ensemble_core::conversation::CompletionReason;
 use ensemble_language::plan::AgentId;
 
-/// Something that a conversation reaches.
+/// Event that a conversation can reach: an execution, a start over a dependency, a result of a condition, or an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExplorationGoal {
     /// The agent runs.
@@ -17,8 +17,8 @@ pub enum ExplorationGoal {
 }
 
 impl ExplorationGoal {
-    /// Returns the same goal of another agent.
-    pub(super) fn with_agent(self, other: impl Fn(AgentId) -> AgentId) -> Self {
+    /// Replaces the agent of the goal by the result of `other`.
+    pub(super) fn with_mapped_agent(self, other: impl Fn(AgentId) -> AgentId) -> Self {
         match self {
             Self::Execution(id) => Self::Execution(other(id)),
             Self::Start(id, position) => Self::Start(other(id), position),

@@ -15,13 +15,15 @@ use super::oracle::ExploredPlan;
 use super::parts::EnsemblePart;
 use super::report::StepReport;
 use super::step::{ConversationPosition, StepOutcome};
-use super::walk::{EndCandidate, EndClass, StateId, StateWalk, build_end};
-use super::{AgentSummary, Exploration, ExplorationBudget, ExplorationCoverage, PossibleEnd, UnexploredOutcome};
+use super::walk::{EndClass, ExploredStateId, ShortestEndPath, StateWalk, build_possible_end};
+use super::{
+    Exploration, ExplorationBudget, ExplorationCoverage, ExploredAgentSummary, PossibleEnd, UnexploredOutcome,
+};
 use ensemble_core::conversation::{CompletionReason, ExhaustedAgent};
 use ensemble_language::plan::AgentId;
 
-/// Explores the parts and puts the results together; `None` if the parts are not independent after all.
-pub(super) fn explore_parts(
+/// Explores the parts and combines the results. Returns `None` if the parts are not independent.
+pub(super) fn explore_parts_jointly(
     world: &ExploredPlan,
     parts: &[EnsemblePart],
     budget: ExplorationBudget<'_>,
@@ -43,31 +45,32 @@ pub(super) fn explore_parts(
         states_left = states_left.saturating_sub(walk.coverage.states);
         walks.push(walk);
     }
-    WholeEnsemble { world, parts, walks }.build_exploration(besides.to_vec())
+    ExploredParts { world, parts, walks }.build_exploration(besides.to_vec())
 }
 
-/// The whole ensemble, with the finished walks of its parts.
-struct WholeEnsemble<'w> {
+/// Whole ensemble, with the finished walks of its parts.
+struct ExploredParts<'w> {
     world: &'w ExploredPlan,
     parts: &'w [EnsemblePart],
     walks: Vec<StateWalk<'w>>,
 }
 
-/// The outcome of some of the parts together. The order of the severities is that of the resolver.
+/// Combined outcome of some of the parts. The severities have the order of the resolver.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct PartsOutcome {
+struct CombinedOutcome {
     severity: OutcomeSeverity,
     left_out: bool,
     failed: bool,
     exhausted: Vec<ExhaustedAgent>,
 }
 
-/// The highest number of outcomes that are put together: the exhausted agents of parts multiply them.
-const MOST_OUTCOMES: usize = 1000;
+/// Largest number of combined outcomes. The exhausted agents of the parts multiply the outcomes.
+const MAX_OUTCOMES: usize = 1000;
 
-/// The highest number of outcomes that differ only in the exhausted agents, if there are more than [`MOST_OUTCOMES`].
-const MOST_OF_GROUP: usize = 60;
+/// Largest number of outcomes that differ only in the exhausted agents, if there are too many outcomes.
+const MAX_OUTCOMES_OF_GROUP: usize = 60;
 
+/// Severity of an outcome, in the order of precedence of the resolver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum OutcomeSeverity {
     Completed,
@@ -77,6 +80,7 @@ enum OutcomeSeverity {
 }
 
 impl OutcomeSeverity {
+    /// Returns the severity of the outcome. Returns `None` for outcomes that parts cannot have alone.
     fn from_reason(reason: CompletionReason) -> Option<Self> {
         match reason {
             CompletionReason::Completed => Some(Self::Completed),
@@ -87,7 +91,8 @@ impl OutcomeSeverity {
         }
     }
 
-    fn to_reason(self) -> CompletionReason {
+    /// Returns the completion reason with this severity.
+    fn to_completion_reason(self) -> CompletionReason {
         match self {
             Self::Completed => CompletionReason::Completed,
             Self::OutOfTurns => CompletionReason::MaxTotalTurns,
@@ -97,14 +102,15 @@ impl OutcomeSeverity {
     }
 }
 
-/// The soonest way to an outcome: the number of turns, and for each part an end.
-type Soonest<'a> = (u32, Vec<&'a EndCandidate>);
+/// Number of turns of the soonest way to an outcome, and the end of each part.
+type SoonestEnds<'a> = (u32, Vec<&'a ShortestEndPath>);
 
-impl WholeEnsemble<'_> {
+impl ExploredParts<'_> {
+    /// Combines the explorations of the parts. Returns `None` if the whole ensemble behaves differently from the combination.
     fn build_exploration(&self, besides: Vec<UnexploredOutcome>) -> Option<Exploration> {
         let is_known = |class: &EndClass| {
-            class.reason() == CompletionReason::WaitingForInput
-                || OutcomeSeverity::from_reason(class.reason()).is_some()
+            class.completion_reason() == CompletionReason::WaitingForInput
+                || OutcomeSeverity::from_reason(class.completion_reason()).is_some()
         };
         if !self.walks.iter().flat_map(|walk| walk.ends.keys()).all(is_known) {
             return None;
@@ -112,12 +118,12 @@ impl WholeEnsemble<'_> {
         let mut ends = Vec::new();
         let (classes, is_cut) = self.soonest_rest_ends();
         for (class, (_, ways)) in classes {
-            let end = self.perform_together(&self.list_steps(&ways))?;
-            let is_expected = end.reason == class.reason() && EndClass::from_end(&end) == class;
+            let end = self.perform_parts_together(&self.replay_part_steps(&ways))?;
+            let is_expected = end.reason == class.completion_reason() && EndClass::from_end(&end) == class;
             is_expected.then(|| ends.push((class, end)))?;
         }
-        if let Some(scripts) = self.find_unanswered(None) {
-            let end = self.perform_together(&scripts)?;
+        if let Some(scripts) = self.find_unanswered_question_paths(None) {
+            let end = self.perform_parts_together(&scripts)?;
             (end.reason == CompletionReason::WaitingForInput).then_some(())?;
             ends.push((EndClass::from_end(&end), end));
         }
@@ -137,16 +143,17 @@ impl WholeEnsemble<'_> {
         })
     }
 
-    /// Returns the goals that the parts reach, with the agents of the whole.
+    /// Returns the goals that the parts reach, with agents of the whole ensemble.
     fn reached_goals(&self) -> BTreeSet<ExplorationGoal> {
         let parts = self.parts.iter().zip(&self.walks);
         let reached = parts.flat_map(|(part, walk)| {
             walk.reached_goals()
-                .map(|goal| goal.with_agent(|id| part.agents[id.index()]))
+                .map(|goal| goal.with_mapped_agent(|id| part.agents[id.index()]))
         });
         reached.collect()
     }
 
+    /// Sums the coverage of the parts.
     fn sum_coverage(&self) -> ExplorationCoverage {
         let parts = || self.walks.iter().map(|walk| &walk.coverage);
         ExplorationCoverage {
@@ -159,22 +166,21 @@ impl WholeEnsemble<'_> {
         }
     }
 
-    /// Returns the soonest end of each class in which all parts are at rest, or out of turns. The flag says whether
-    /// there are more classes than are put together.
-    fn soonest_rest_ends(&self) -> (BTreeMap<EndClass, Soonest<'_>>, bool) {
-        let nothing = PartsOutcome {
+    /// Returns the soonest end of each class in which all parts are at rest or out of turns. The flag is true if classes were removed.
+    fn soonest_rest_ends(&self) -> (BTreeMap<EndClass, SoonestEnds<'_>>, bool) {
+        let nothing = CombinedOutcome {
             severity: OutcomeSeverity::Completed,
             left_out: false,
             failed: false,
             exhausted: Vec::new(),
         };
         let mut is_cut = false;
-        let mut reached: BTreeMap<PartsOutcome, Soonest<'_>> = BTreeMap::from([(nothing, (0, Vec::new()))]);
+        let mut reached: BTreeMap<CombinedOutcome, SoonestEnds<'_>> = BTreeMap::from([(nothing, (0, Vec::new()))]);
         for walk in &self.walks {
-            let mut next: BTreeMap<PartsOutcome, Soonest<'_>> = BTreeMap::new();
+            let mut next: BTreeMap<CombinedOutcome, SoonestEnds<'_>> = BTreeMap::new();
             for (before, (turns, ways)) in &reached {
-                for (outcome, end) in list_outcomes(walk) {
-                    let together = PartsOutcome {
+                for (outcome, end) in list_rest_outcomes(walk) {
+                    let together = CombinedOutcome {
                         severity: before.severity.max(outcome.severity),
                         left_out: before.left_out || outcome.left_out,
                         failed: before.failed || outcome.failed,
@@ -187,13 +193,13 @@ impl WholeEnsemble<'_> {
                     }
                 }
             }
-            is_cut |= limit_outcomes(&mut next);
+            is_cut |= remove_excess_outcomes(&mut next);
             reached = next;
         }
-        let mut classes: BTreeMap<EndClass, Soonest<'_>> = BTreeMap::new();
+        let mut classes: BTreeMap<EndClass, SoonestEnds<'_>> = BTreeMap::new();
         for (outcome, (turns, ways)) in reached {
             let class = EndClass::new(
-                outcome.severity.to_reason(),
+                outcome.severity.to_completion_reason(),
                 outcome.left_out,
                 outcome.failed,
                 outcome.exhausted,
@@ -205,23 +211,30 @@ impl WholeEnsemble<'_> {
         (classes, is_cut)
     }
 
-    /// Returns the steps of each part.
-    fn list_steps(&self, ways: &[&EndCandidate]) -> Vec<Vec<StepReport>> {
-        let replay_steps = |(walk, end): (&StateWalk<'_>, &&EndCandidate)| {
-            walk.replay_path(end).map(|end| end.path).unwrap_or_default()
+    /// Performs the path to the end of each part again. Returns the steps.
+    fn replay_part_steps(&self, ways: &[&ShortestEndPath]) -> Vec<Vec<StepReport>> {
+        let replay_steps = |(walk, end): (&StateWalk<'_>, &&ShortestEndPath)| {
+            walk.replay_to_end(end).map(|end| end.path).unwrap_or_default()
         };
         self.walks.iter().zip(ways).map(replay_steps).collect()
     }
 
-    /// Returns the soonest question without an answer; with `left_out`, the path of its part to a state without an
-    /// agent replaces the path of that part, and the question comes from another part before the end of that path.
-    fn find_unanswered(&self, left_out: Option<(usize, u32, StateId)>) -> Option<Vec<Vec<StepReport>>> {
+    /// Returns the paths of the parts to the soonest question without an answer.
+    /// `left_out` (part, turns, state) replaces the path of one part by the path to a state without an agent. The question is then in
+    /// another
+    /// part, before the end of that path.
+    fn find_unanswered_question_paths(
+        &self,
+        left_out: Option<(usize, u32, ExploredStateId)>,
+    ) -> Option<Vec<Vec<StepReport>>> {
         let asking = self.walks.iter().enumerate().filter_map(|(part, walk)| {
-            let waits = |(class, _): &(&EndClass, &EndCandidate)| class.reason() == CompletionReason::WaitingForInput;
+            let waits = |(class, _): &(&EndClass, &ShortestEndPath)| {
+                class.completion_reason() == CompletionReason::WaitingForInput
+            };
             let ends = walk.ends.iter().filter(waits).map(|(_, end)| end);
             Some((part, ends.min_by_key(|end| end.turns)?))
         });
-        let is_soon = |part: usize, end: &EndCandidate| match left_out {
+        let is_soon = |part: usize, end: &ShortestEndPath| match left_out {
             Some((own, turns, _)) => part != own && end.turns < turns,
             None => true,
         };
@@ -229,19 +242,21 @@ impl WholeEnsemble<'_> {
         let (asking, question) = asking.min_by_key(|(_, end)| end.turns)?;
         let script = |(part, walk): (usize, &StateWalk<'_>)| {
             if part == asking {
-                return walk.replay_path(question).map(|end| end.path);
+                return walk.replay_to_end(question).map(|end| end.path);
             }
             match left_out {
-                Some((own, _, state)) if part == own => Some(walk.path_to(state)),
-                _ => walk.replay_path(list_outcomes(walk).next()?.1).map(|end| end.path),
+                Some((own, _, state)) if part == own => Some(walk.replay_steps_to_state(state)),
+                _ => walk
+                    .replay_to_end(list_rest_outcomes(walk).next()?.1)
+                    .map(|end| end.path),
             }
         };
         self.walks.iter().enumerate().map(script).collect()
     }
 
-    /// Performs these steps of the parts together.
-    fn perform_together(&self, scripts: &[Vec<StepReport>]) -> Option<PossibleEnd> {
-        let mut position = ConversationPosition::from_start(self.world);
+    /// Performs these steps of the parts in the whole ensemble. Returns the end. Returns `None` if the conversation does not end with them.
+    fn perform_parts_together(&self, scripts: &[Vec<StepReport>]) -> Option<PossibleEnd> {
+        let mut position = ConversationPosition::at_conversation_start(self.world);
         let mut path = Vec::new();
         let longest = scripts.iter().map(Vec::len).max()?;
         for at in 0..=longest {
@@ -251,27 +266,27 @@ impl WholeEnsemble<'_> {
                 None => script.last().filter(|_| resting(script)),
                 step => step,
             });
-            let choices = StepChoices::from_steps(steps);
+            let choices = StepChoices::from_part_steps(steps);
             let (next, told) = position.perform_step(self.world, &choices);
             path.push(told);
             match next {
                 StepOutcome::Turn(next) => position = *next,
                 StepOutcome::End(ended, inside) => {
                     let state = inside.as_deref().unwrap_or(&position.state);
-                    return Some(build_end(&self.world.plan, *ended, state, path));
+                    return Some(build_possible_end(&self.world.plan, *ended, state, path));
                 }
             }
         }
         None
     }
 
-    /// Returns the agents of the whole, in declaration order.
-    fn summarize_agents(&self) -> Option<Vec<AgentSummary>> {
-        let mut agents: Vec<(AgentId, AgentSummary)> = Vec::with_capacity(self.world.plan.agent_count());
+    /// Returns the summaries of all agents of the whole ensemble, in declaration order. Returns `None` if the parts are not independent.
+    fn summarize_agents(&self) -> Option<Vec<ExploredAgentSummary>> {
+        let mut agents: Vec<(AgentId, ExploredAgentSummary)> = Vec::with_capacity(self.world.plan.agent_count());
         for (part, (known, walk)) in self.parts.iter().zip(&self.walks).enumerate() {
             for (id, mut summary) in known.agents.iter().zip(walk.summarize_agents()) {
                 if summary.left_out.is_none() {
-                    summary.left_out = self.explain_left_out(part, walk, &summary.agent)?;
+                    summary.left_out = self.explain_agent_left_out(part, walk, &summary.agent)?;
                 }
                 agents.push((*id, summary));
             }
@@ -280,29 +295,30 @@ impl WholeEnsemble<'_> {
         Some(agents.into_iter().map(|(_, summary)| summary).collect())
     }
 
-    /// Why a question of another part can end the conversation before this agent runs; `Some(None)`: it cannot.
+    /// Returns the reason why a question of another part can end the conversation before the agent runs.
+    /// Returns `Some(None)` if no question can. Returns `None` if the parts are not independent.
     #[expect(
         clippy::option_option,
         reason = "the outer one says whether the parts are independent"
     )]
-    fn explain_left_out(&self, part: usize, walk: &StateWalk<'_>, agent: &Arc<str>) -> Option<Option<String>> {
-        let id = walk.agent_id(agent)?;
+    fn explain_agent_left_out(&self, part: usize, walk: &StateWalk<'_>, agent: &Arc<str>) -> Option<Option<String>> {
+        let id = walk.find_agent_id(agent)?;
         let Some((turns, state)) = walk.longest_without[id.index()] else {
             return Some(None);
         };
-        let Some(scripts) = self.find_unanswered(Some((part, turns, state))) else {
+        let Some(scripts) = self.find_unanswered_question_paths(Some((part, turns, state))) else {
             return Some(None);
         };
-        let end = self.perform_together(&scripts)?;
+        let end = self.perform_parts_together(&scripts)?;
         let not_run = end.not_run.into_iter().find(|one| one.agent == *agent)?;
         Some(Some(not_run.reason))
     }
 }
 
-/// Removes outcomes if there are too many. For each outcome that is left out, there is one that differs only in the exhausted
-/// agents. Returns whether outcomes were removed.
-fn limit_outcomes(outcomes: &mut BTreeMap<PartsOutcome, Soonest<'_>>) -> bool {
-    let is_cut = outcomes.len() > MOST_OUTCOMES;
+/// Removes outcomes if there are too many. For each removed outcome, one stays that differs only in the exhausted agents.
+/// Returns whether outcomes were removed.
+fn remove_excess_outcomes(outcomes: &mut BTreeMap<CombinedOutcome, SoonestEnds<'_>>) -> bool {
+    let is_cut = outcomes.len() > MAX_OUTCOMES;
     if is_cut {
         let mut counts: BTreeMap<(OutcomeSeverity, bool, bool), usize> = BTreeMap::new();
         outcomes.retain(|outcome, _| {
@@ -310,17 +326,17 @@ fn limit_outcomes(outcomes: &mut BTreeMap<PartsOutcome, Soonest<'_>>) -> bool {
                 .entry((outcome.severity, outcome.left_out, outcome.failed))
                 .or_default();
             *count += 1;
-            *count <= MOST_OF_GROUP
+            *count <= MAX_OUTCOMES_OF_GROUP
         });
     }
     is_cut
 }
 
-/// The ends of a part that is at rest, or out of turns.
-fn list_outcomes<'a>(walk: &'a StateWalk<'_>) -> impl Iterator<Item = (PartsOutcome, &'a EndCandidate)> {
+/// Returns the outcomes of a part that is at rest or out of turns, with their ends.
+fn list_rest_outcomes<'a>(walk: &'a StateWalk<'_>) -> impl Iterator<Item = (CombinedOutcome, &'a ShortestEndPath)> {
     walk.ends.iter().filter_map(|(class, end)| {
-        let outcome = PartsOutcome {
-            severity: OutcomeSeverity::from_reason(class.reason())?,
+        let outcome = CombinedOutcome {
+            severity: OutcomeSeverity::from_reason(class.completion_reason())?,
             left_out: class.left_out,
             failed: class.after_failure,
             exhausted: class.exhausted.clone(),

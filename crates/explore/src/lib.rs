@@ -41,13 +41,13 @@ use ensemble_language::ensemble::{AcpAgent, AcpToolKind, Agent, AgentKind, Ensem
 use ensemble_language::plan::{CompiledResult, Plan};
 
 pub use equivalence::have_same_conversations;
-pub use examples::find_examples;
+pub use examples::find_goal_examples;
 pub use goal::ExplorationGoal;
-pub use nested_results::{Inside, NestedResults};
+pub use nested_results::{KnownNestedResults, NestedResults};
 use oracle::ExploredPlan;
 pub use report::{AssumedClaim, ClaimSite, ExecutionResult, ExploredExecution, SpentBudget, StepReport};
 
-/// The limits of a walk, and what it assumes.
+/// Limits and assumptions of a walk.
 #[derive(Debug, Clone, Copy)]
 pub struct ExplorationBudget<'b> {
     /// The number of states to examine. Each may cost [`STEPS_PER_STATE`] steps on average.
@@ -55,12 +55,11 @@ pub struct ExplorationBudget<'b> {
     /// Whether nobody is there who could answer: a question without a `default` and without `responses` has no answer.
     pub nobody_answers: bool,
     /// What is known of the ensembles inside; without it, an agent that is an ensemble succeeds or fails.
-    pub inside: Option<&'b Inside>,
+    pub inside: Option<&'b KnownNestedResults>,
 }
 
 impl ExplorationBudget<'_> {
-    /// Creates a budget of this number of states, with an operator who can answer; nothing is known of nested
-    /// ensembles.
+    /// Creates a budget of this number of states. An operator can answer, and nothing is known of nested ensembles.
     pub fn with_max_states(states: u64) -> Self {
         Self {
             states,
@@ -70,15 +69,16 @@ impl ExplorationBudget<'_> {
     }
 }
 
-/// The number of steps that a budget allows for each of its states.
+/// Number of steps that a budget allows for each of its states.
 pub const STEPS_PER_STATE: u64 = 16;
 
-/// The highest number of steps tried from one state: first those with the fewest false conditions, failures and
-/// requests.
-pub const STEPS_FROM_ONE_STATE: u64 = 4096;
+/// Largest number of steps tried from one state. Steps with few false conditions, failures and requests are tried first.
+pub const MAX_STEPS_FROM_STATE: u64 = 4096;
 
-/// The result of a walk. If the walk was not complete, the highest numbers are those of the conversations that were
-/// examined: they say what can happen, and not what cannot.
+/// Result of a walk through the conversations of an ensemble.
+///
+/// After an incomplete walk, the highest numbers are those of the examined conversations: they show what is possible, not what is
+/// impossible.
 #[derive(Debug)]
 pub struct Exploration {
     /// The part of the conversations that was examined.
@@ -92,7 +92,7 @@ pub struct Exploration {
     /// No conversation has more executions, also if the walk was not complete.
     pub executions_bound: u64,
     /// All agents, in declaration order.
-    pub agents: Vec<AgentSummary>,
+    pub agents: Vec<ExploredAgentSummary>,
     /// The possible ends of conversations, each with a shortest path to it; `completed` first, the most serious last.
     pub ends: Vec<PossibleEnd>,
     /// Whether there are more ends, which differ from these only in the exhausted agents: independent parts multiply them.
@@ -105,7 +105,7 @@ pub struct Exploration {
     pub requests: bool,
 }
 
-/// The part of the conversations that was examined.
+/// Extent of the examined conversations: states, steps, and the limit that ended the walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplorationCoverage {
     /// The number of different states.
@@ -131,9 +131,9 @@ pub enum ExplorationLimit {
     Time,
 }
 
-/// The possible executions of an agent.
+/// Numbers of executions of an agent in the examined conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentSummary {
+pub struct ExploredAgentSummary {
     /// The agent.
     pub agent: Arc<str>,
     /// The highest number of its executions in a conversation that was examined.
@@ -183,23 +183,28 @@ impl ExplorationCoverage {
     }
 }
 
-/// Enumerates the conversations of a plan.
+/// Enumerates the conversations of a plan without a time limit.
 pub fn explore_plan(plan: &Arc<Plan>, budget: ExplorationBudget<'_>) -> Exploration {
-    explore_while(plan, budget, &|| true)
+    explore_while_time_remains(plan, budget, &|| true)
 }
 
-/// Enumerates the conversations of a plan as long as there is time, which is asked before every step.
-pub fn explore_while(plan: &Arc<Plan>, budget: ExplorationBudget<'_>, has_time: &dyn Fn() -> bool) -> Exploration {
+/// Enumerates the conversations of a plan until `has_time` returns false. The function is called before every step.
+pub fn explore_while_time_remains(
+    plan: &Arc<Plan>,
+    budget: ExplorationBudget<'_>,
+    has_time: &dyn Fn() -> bool,
+) -> Exploration {
     let world = ExploredPlan::new(plan.clone(), budget);
     let besides = list_unexplored_outcomes(plan, &world, budget);
-    let parts = parts::split_into_parts(&world);
-    let apart = parts.and_then(|parts| joint_exploration::explore_parts(&world, &parts, budget, has_time, &besides));
+    let parts = parts::split_into_independent_parts(&world);
+    let apart =
+        parts.and_then(|parts| joint_exploration::explore_parts_jointly(&world, &parts, budget, has_time, &besides));
     let mut exploration = apart.unwrap_or_else(|| explore_whole(&world, budget, has_time, besides));
-    bound::add_bounds(plan, &mut exploration);
+    bound::set_proven_bounds(plan, &mut exploration);
     exploration
 }
 
-/// Explores the ensemble as a whole, also if it has independent parts.
+/// Explores the ensemble as a whole, even if the ensemble has independent parts.
 fn explore_whole(
     world: &ExploredPlan,
     budget: ExplorationBudget<'_>,
@@ -211,6 +216,7 @@ fn explore_whole(
     walk.into_exploration(besides)
 }
 
+/// Returns the outcomes that the walk does not examine: failing conditions, timeouts, permissions.
 fn list_unexplored_outcomes(
     plan: &Plan,
     world: &ExploredPlan,
@@ -219,7 +225,7 @@ fn list_unexplored_outcomes(
     let mut besides = Vec::new();
     let mut add = |reason, when: String| besides.push(UnexploredOutcome { reason, when });
     if world
-        .claim_sources()
+        .list_claim_reads()
         .any(|reads: ClaimReads| !reads.reads_only_counts())
     {
         add(
@@ -254,7 +260,7 @@ fn list_unexplored_outcomes(
         let inner = budget.inside.and_then(|inside| inside.get(&agent.name));
         matches!(agent.kind, AgentKind::Ensemble { .. }) && inner.is_none_or(|inner| !inner.waits && !inner.is_whole)
     };
-    let asks = |agent: &Agent| can_wait_for_permission(plan.ensemble(), agent);
+    let asks = |agent: &Agent| can_wait_for_tool_permission(plan.ensemble(), agent);
     let whens = [
         (names(&is_unknown), "a person is asked inside"),
         (names(&asks), "a permission is not given to"),
@@ -265,8 +271,8 @@ fn list_unexplored_outcomes(
     besides
 }
 
-/// Returns whether a call of a tool by the agent can wait for a person who permits it.
-fn can_wait_for_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
+/// Returns whether a tool call of the agent can wait for the permission of a person.
+fn can_wait_for_tool_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
     let asks = |acp: &AcpAgent| {
         AcpToolKind::ALL
             .iter()

@@ -8,11 +8,10 @@ use super::{Exploration, ExplorationBudget};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_language::ensemble::{Agent, AgentKind};
 
-/// The known results of nested ensembles, by the names of their agents.
-pub type Inside = BTreeMap<Arc<str>, NestedResults>;
+/// Known results of nested ensembles, by the names of their agents.
+pub type KnownNestedResults = BTreeMap<Arc<str>, NestedResults>;
 
-/// The possible results of a nested ensemble, for its agent. In addition, any execution can fail, for example by a time
-/// limit.
+/// Possible results of a nested ensemble. In addition, every execution can fail, for example because of a time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NestedResults {
     /// One can end with exit code 0.
@@ -24,8 +23,8 @@ pub struct NestedResults {
 }
 
 impl Exploration {
-    /// Returns how the conversations can end, for an agent that is this ensemble.
-    pub fn nested_results(&self) -> NestedResults {
+    /// Summarizes the possible ends for an agent that is this ensemble.
+    pub fn to_nested_results(&self) -> NestedResults {
         use CompletionReason as Reason;
         let is_complete = self.coverage.is_complete();
         let ends = |wanted: &[Reason]| self.ends.iter().any(|end| wanted.contains(&end.reason));
@@ -39,17 +38,17 @@ impl Exploration {
 }
 
 /// Returns whether the agent asks a person and has no other source of answers.
-fn may_stay_unanswered(agent: &Agent) -> bool {
+fn can_stay_unanswered(agent: &Agent) -> bool {
     matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())
 }
 
-/// Returns the possible results of an execution of the agent; the first one is the default.
-pub(super) fn possible_results(agent: &Agent, budget: ExplorationBudget<'_>) -> Vec<ExecutionResult> {
+/// Returns the possible results of an execution of the agent. The first result is the default.
+pub(super) fn list_possible_results(agent: &Agent, budget: ExplorationBudget<'_>) -> Vec<ExecutionResult> {
     use ExecutionResult::{Failed, Succeeded, Unanswered};
     let inner = budget.inside.and_then(|inside| inside.get(&agent.name));
     match (&agent.kind, inner) {
-        _ if may_stay_unanswered(agent) && budget.nobody_answers => vec![Unanswered],
-        _ if may_stay_unanswered(agent) => vec![Succeeded, Failed, Unanswered],
+        _ if can_stay_unanswered(agent) && budget.nobody_answers => vec![Unanswered],
+        _ if can_stay_unanswered(agent) => vec![Succeeded, Failed, Unanswered],
         (AgentKind::Ensemble { .. }, Some(inner)) => {
             let succeeded = inner.succeeds.then_some(Succeeded);
             let waits = inner.waits.then_some(Unanswered);

@@ -11,23 +11,25 @@ use std::sync::Arc;
 use super::ExplorationBudget;
 use super::choices::StepChoices;
 use super::goal::ExplorationGoal;
-use super::nested_results::possible_results;
+use super::nested_results::list_possible_results;
 use super::report::{AssumedClaim, ClaimSite, ExecutionResult};
-use ensemble_core::conversation::{ConditionFailure, ConversationState, RunValue, SuccessCheck, has_unseen_result};
+use ensemble_core::conversation::{
+    ConditionFailure, ConversationState, DeclaredRunResult, SuccessCheck, has_unseen_result,
+};
 use ensemble_core::resolver::ConditionEvaluator;
 use ensemble_language::condition::{
-    ClaimLogic, ClaimReads, Condition, ConditionClaim, ConditionRead, ConditionSnapshot, EvaluateError,
+    ClaimFormula, ClaimReads, Condition, ConditionClaim, ConditionRead, ConditionSnapshot, EvaluateError,
 };
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
-/// The number of a claim.
+/// Number of a claim in an explored plan.
 pub(super) type ClaimId = u32;
 
-/// The results of claims that are still valid.
-pub(super) type Remembered = BTreeMap<ClaimId, bool>;
+/// Results of claims that are still valid.
+pub(super) type RememberedClaimResults = BTreeMap<ClaimId, bool>;
 
-/// The plan and the claims of its conditions.
+/// Plan, with the claims of its conditions and the possible results of its executions.
 pub(super) struct ExploredPlan {
     /// The plan.
     pub plan: Arc<Plan>,
@@ -43,16 +45,16 @@ pub(super) struct ExploredPlan {
     claims: Vec<ClaimOccurrences>,
 }
 
-/// A condition, split into claims.
+/// Condition, split into numbered claims.
 struct SplitCondition {
-    claims: ClaimLogic,
+    claims: ClaimFormula,
     list: Vec<(ClaimId, ConditionClaim)>,
 }
 
-/// The text of a claim, and the agent whose output it reads.
-type Identity = (Arc<str>, Option<(AgentId, RequiredResult)>);
+/// Text of a claim, and the agent whose output the claim reads.
+type ClaimIdentity = (Arc<str>, Option<(AgentId, RequiredResult)>);
 
-/// A claim, with all places where it occurs.
+/// Reads of a claim, and the conditions that contain the claim.
 struct ClaimOccurrences {
     reads: ClaimReads,
     /// Whether `success` contains the claim.
@@ -61,15 +63,16 @@ struct ClaimOccurrences {
     edges: Vec<EdgeId>,
 }
 
-/// The claims of all conditions, numbered.
+/// Claims of all conditions, with their numbers and occurrences.
 #[derive(Default)]
 struct NumberedClaims {
-    numbers: HashMap<Identity, ClaimId>,
+    numbers: HashMap<ClaimIdentity, ClaimId>,
     occurrences: Vec<ClaimOccurrences>,
 }
 
 impl NumberedClaims {
-    /// Splits a condition; `edge` has it, or else it is `success`.
+    /// Splits a condition into claims, and numbers new claims. `edge` is the edge of the condition. Without an edge, the condition is
+    /// `success`.
     fn split_condition(&mut self, condition: &Condition, edge: Option<(EdgeId, &PlanEdge)>) -> SplitCondition {
         let (claims, list) = condition.split_into_claims();
         let numbered = list.into_iter().map(|claim| {
@@ -98,7 +101,7 @@ impl NumberedClaims {
 }
 
 impl ExploredPlan {
-    /// Splits all conditions into claims.
+    /// Creates an explored plan from the plan, and splits all conditions into claims.
     pub(super) fn new(plan: Arc<Plan>, budget: ExplorationBudget<'_>) -> Self {
         let mut claims = NumberedClaims::default();
         let mut edges = Vec::with_capacity(plan.edge_count());
@@ -112,7 +115,7 @@ impl ExploredPlan {
         Self {
             results: plan
                 .agent_ids()
-                .map(|id| possible_results(plan.agent(id), budget))
+                .map(|id| list_possible_results(plan.agent(id), budget))
                 .collect(),
             plan,
             tells_turns: false,
@@ -122,8 +125,7 @@ impl ExploredPlan {
         }
     }
 
-    /// Returns a part of an ensemble. States after different numbers of turns are different, since the parts take them
-    /// together.
+    /// Creates the explored plan of a part. The states of a part include the number of turns, because the parts take turns together.
     pub(super) fn for_part(plan: Arc<Plan>, budget: ExplorationBudget<'_>) -> Self {
         Self {
             tells_turns: true,
@@ -131,38 +133,38 @@ impl ExploredPlan {
         }
     }
 
-    /// Returns the possible results of an execution; the first one is the default.
+    /// Returns the possible results of an execution of the agent. The first result is the default.
     pub(super) fn possible_results(&self, id: AgentId) -> &[ExecutionResult] {
         &self.results[id.index()]
     }
 
-    /// Returns the claims of the condition of an edge.
-    pub(super) fn edge_claims(&self, edge: EdgeId) -> impl Iterator<Item = &ConditionClaim> {
+    /// Returns the claims in the condition of the edge.
+    pub(super) fn list_edge_claims(&self, edge: EdgeId) -> impl Iterator<Item = &ConditionClaim> {
         let conditions = self.edges[edge.index()].iter();
         conditions.flat_map(|asked| asked.list.iter().map(|(_, claim)| claim))
     }
 
-    /// Returns the values that each claim reads.
-    pub(super) fn claim_sources(&self) -> impl Iterator<Item = ClaimReads> {
+    /// Returns for each claim the values that the claim reads.
+    pub(super) fn list_claim_reads(&self) -> impl Iterator<Item = ClaimReads> {
         self.claims.iter().map(|known| known.reads)
     }
 
-    /// Returns whether the claim can be evaluated again later.
-    pub(super) fn is_open(&self, claim: ClaimId, state: &ConversationState) -> bool {
+    /// Returns whether a condition with the claim can be evaluated again in a later state.
+    pub(super) fn can_claim_be_evaluated_again(&self, claim: ClaimId, state: &ConversationState) -> bool {
         let claim_occurrences = &self.claims[claim as usize];
         let mut agents = claim_occurrences.edges.iter().map(|edge| self.plan.edge(*edge).to);
-        claim_occurrences.is_in_success || agents.any(|agent| self.may_have_work(agent, state))
+        claim_occurrences.is_in_success || agents.any(|agent| self.can_agent_have_work(agent, state))
     }
 
-    /// Returns whether the agent may run again, or may have work at the end of the conversation.
-    fn may_have_work(&self, agent: AgentId, state: &ConversationState) -> bool {
+    /// Returns whether the agent can run again, or can have work at the end of the conversation.
+    fn can_agent_have_work(&self, agent: AgentId, state: &ConversationState) -> bool {
         let mut edges = self.plan.incoming_edges(agent).map(|(_, edge)| edge);
-        !state.is_exhausted(&self.plan, agent)
-            || edges.any(|edge| has_unseen_result(state, edge) || !state.is_exhausted(&self.plan, edge.from))
+        !state.has_reached_max_turns(&self.plan, agent)
+            || edges.any(|edge| has_unseen_result(state, edge) || !state.has_reached_max_turns(&self.plan, edge.from))
     }
 
-    /// Returns whether the claim has the same result after the turn as before.
-    pub(super) fn has_same_result(
+    /// Returns whether nothing that the claim reads has changed between the two states.
+    pub(super) fn keeps_claim_result(
         &self,
         claim: ClaimId,
         before: &ConversationState,
@@ -172,7 +174,7 @@ impl ExploredPlan {
         let reads = claim_occurrences.reads;
         let output = |state: &ConversationState| {
             let edge = self.plan.edge(claim_occurrences.edges[0]);
-            state.edge_output(edge).map(|(execution, _)| *execution)
+            state.edge_output_or_failure(edge).map(|(execution, _)| *execution)
         };
         let succeeded =
             |id: AgentId| after.agent_state(id).last_success_turn() != before.agent_state(id).last_success_turn();
@@ -184,18 +186,18 @@ impl ExploredPlan {
     }
 }
 
-/// Gives the results of conditions for one decision.
+/// Evaluator that chooses the results of claims in one decision.
 pub(super) struct ChoosingEvaluator<'a> {
     world: &'a ExploredPlan,
     choices: &'a StepChoices,
-    answers: RefCell<Remembered>,
+    answers: RefCell<RememberedClaimResults>,
     assumptions: RefCell<Vec<AssumedClaim>>,
     sides: RefCell<Vec<ExplorationGoal>>,
 }
 
 impl<'a> ChoosingEvaluator<'a> {
-    /// Uses the results that are still valid, and chooses the others.
-    pub(super) fn new(world: &'a ExploredPlan, remembered: &Remembered, choices: &'a StepChoices) -> Self {
+    /// Creates the evaluator. Results in `remembered` stay, other results are chosen with `choices`.
+    pub(super) fn new(world: &'a ExploredPlan, remembered: &RememberedClaimResults, choices: &'a StepChoices) -> Self {
         Self {
             world,
             choices,
@@ -205,8 +207,8 @@ impl<'a> ChoosingEvaluator<'a> {
         }
     }
 
-    /// Returns all results, those that were chosen in this decision, and the results of whole conditions.
-    pub(super) fn into_results(self) -> (Remembered, Vec<AssumedClaim>, Vec<ExplorationGoal>) {
+    /// Returns all results of claims, the claims assumed in this decision, and the results of whole conditions as goals.
+    pub(super) fn into_claim_results(self) -> (RememberedClaimResults, Vec<AssumedClaim>, Vec<ExplorationGoal>) {
         (
             self.answers.into_inner(),
             self.assumptions.into_inner(),
@@ -214,8 +216,9 @@ impl<'a> ChoosingEvaluator<'a> {
         )
     }
 
-    fn add_assumption(&self, number: ClaimId, claim: &ConditionClaim, site: &ClaimSite) {
-        let answer = self.choices.choose_answer(site, claim);
+    /// Chooses the result of the claim, and records the assumption.
+    fn assume_claim_result(&self, number: ClaimId, claim: &ConditionClaim, site: &ClaimSite) {
+        let answer = self.choices.choose_claim_result(site, claim);
         self.answers.borrow_mut().insert(number, answer);
         self.assumptions.borrow_mut().push(AssumedClaim {
             site: site.clone(),
@@ -242,7 +245,7 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
             dependency: self.world.plan.agent_name(edge.from).clone(),
             position: edge.position,
         };
-        let answer = self.choose_result(condition, &state.edge_facts(edge), &site)?;
+        let answer = self.choose_condition_result(condition, &state.edge_condition_values(edge), &site)?;
         let side = ExplorationGoal::Answer(edge.to, edge.position, answer);
         self.sides.borrow_mut().push(side);
         Ok(answer)
@@ -264,8 +267,8 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
         let success = self.world.success.as_ref()?;
         let text = self.world.plan.success_condition()?.text();
-        let facts = state.facts_without_output();
-        let result = self.choose_result(success, &facts, &ClaimSite::Success);
+        let facts = state.condition_values_without_output();
+        let result = self.choose_condition_result(success, &facts, &ClaimSite::Success);
         Some(match result {
             Ok(holds) => Ok(SuccessCheck {
                 holds,
@@ -277,35 +280,43 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
     }
 
     /// No output exists that the result could read.
-    fn run_value(&self, _state: &ConversationState) -> Option<RunValue> {
+    fn evaluate_declared_result(&self, _state: &ConversationState) -> Option<DeclaredRunResult> {
         None
     }
 
-    fn note_that_everyone_waits(&self) {
-        self.choices.note_that_everyone_waits();
+    fn on_all_agents_waiting(&self) {
+        self.choices.on_all_agents_waiting();
     }
 
     /// No output exists that the claim could read.
-    fn list_reads(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Vec<ConditionRead> {
+    fn list_condition_reads(
+        &self,
+        _state: &ConversationState,
+        _edge: &PlanEdge,
+        _condition: &Condition,
+    ) -> Vec<ConditionRead> {
         Vec::new()
     }
 }
 
 impl ChoosingEvaluator<'_> {
-    /// Returns the result of a condition: claims without a result are chosen until the condition is decided.
-    fn choose_result(
+    /// Chooses results of claims until the condition is decided. Returns the result of the condition.
+    fn choose_condition_result(
         &self,
         condition: &SplitCondition,
         facts: &ConditionSnapshot,
         site: &ClaimSite,
     ) -> Result<bool, EvaluateError> {
         loop {
-            let known_answers: Vec<Option<bool>> =
-                condition.list.iter().map(|one| self.find_known(one, facts)).collect();
-            if let Some(answer) = combine_claims(&condition.claims, &known_answers) {
+            let known_answers: Vec<Option<bool>> = condition
+                .list
+                .iter()
+                .map(|one| self.find_claim_result(one, facts))
+                .collect();
+            if let Some(answer) = combine_claim_results(&condition.claims, &known_answers) {
                 return Ok(answer);
             }
-            let Some(open) = find_first_open(&condition.claims, &known_answers) else {
+            let Some(open) = find_first_open_claim(&condition.claims, &known_answers) else {
                 return Ok(true);
             };
             let (number, claim) = &condition.list[open];
@@ -313,11 +324,16 @@ impl ChoosingEvaluator<'_> {
                 // The claim can be evaluated, and the evaluation fails.
                 claim.condition.evaluate(facts)?;
             }
-            self.add_assumption(*number, claim, site);
+            self.assume_claim_result(*number, claim, site);
         }
     }
 
-    fn find_known(&self, (number, claim): &(ClaimId, ConditionClaim), facts: &ConditionSnapshot) -> Option<bool> {
+    /// Returns the result of a claim that only counts, or the remembered result. Returns `None` if the result is open.
+    fn find_claim_result(
+        &self,
+        (number, claim): &(ClaimId, ConditionClaim),
+        facts: &ConditionSnapshot,
+    ) -> Option<bool> {
         if claim.reads.reads_only_counts() {
             return claim.condition.evaluate(facts).ok();
         }
@@ -325,12 +341,12 @@ impl ChoosingEvaluator<'_> {
     }
 }
 
-/// Returns the result of the whole condition, as far as the known claims decide it.
-fn combine_claims(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<bool> {
-    let decided = |operands: &[ClaimLogic], by: bool| {
+/// Returns the result of the condition if the known claims decide the condition.
+fn combine_claim_results(claims: &ClaimFormula, known: &[Option<bool>]) -> Option<bool> {
+    let decided = |operands: &[ClaimFormula], by: bool| {
         let mut all = Some(!by);
         for operand in operands {
-            match combine_claims(operand, known) {
+            match combine_claim_results(operand, known) {
                 Some(answer) if answer == by => return Some(by),
                 Some(_) => {}
                 None => all = None,
@@ -339,23 +355,23 @@ fn combine_claims(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<bool> {
         all
     };
     match claims {
-        ClaimLogic::Claim(at) => known[*at],
-        ClaimLogic::Not(inner) => combine_claims(inner, known).map(|answer| !answer),
-        ClaimLogic::And(operands) => decided(operands, false),
-        ClaimLogic::Or(operands) => decided(operands, true),
+        ClaimFormula::Claim(at) => known[*at],
+        ClaimFormula::Not(inner) => combine_claim_results(inner, known).map(|answer| !answer),
+        ClaimFormula::And(operands) => decided(operands, false),
+        ClaimFormula::Or(operands) => decided(operands, true),
     }
 }
 
-/// Returns the first claim without a result that can decide the condition.
-fn find_first_open(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<usize> {
-    if combine_claims(claims, known).is_some() {
+/// Returns the index of the first open claim that can decide the condition.
+fn find_first_open_claim(claims: &ClaimFormula, known: &[Option<bool>]) -> Option<usize> {
+    if combine_claim_results(claims, known).is_some() {
         return None;
     }
     match claims {
-        ClaimLogic::Claim(at) => Some(*at),
-        ClaimLogic::Not(inner) => find_first_open(inner, known),
-        ClaimLogic::And(operands) | ClaimLogic::Or(operands) => {
-            operands.iter().find_map(|operand| find_first_open(operand, known))
-        }
+        ClaimFormula::Claim(at) => Some(*at),
+        ClaimFormula::Not(inner) => find_first_open_claim(inner, known),
+        ClaimFormula::And(operands) | ClaimFormula::Or(operands) => operands
+            .iter()
+            .find_map(|operand| find_first_open_claim(operand, known)),
     }
 }

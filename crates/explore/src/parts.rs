@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use super::oracle::ExploredPlan;
 use super::report::ExecutionResult;
-use super::step::can_request;
+use super::step::can_request_agents;
 use ensemble_language::condition::{ClaimReads, ConditionClaim};
 use ensemble_language::ensemble::{Ensemble, OnError};
 use ensemble_language::plan::{AgentId, Plan};
 
-/// A part of an ensemble.
+/// Independent part of an ensemble.
 pub(super) struct EnsemblePart {
     /// The agents of the part as an ensemble of their own.
     pub plan: Arc<Plan>,
@@ -25,13 +25,13 @@ pub(super) struct EnsemblePart {
     pub agents: Vec<AgentId>,
 }
 
-/// Returns the parts, ordered by their first agents; `None` if there is only one.
-pub(super) fn split_into_parts(world: &ExploredPlan) -> Option<Vec<EnsemblePart>> {
+/// Returns the independent parts, ordered by their first agents. Returns `None` for a single part.
+pub(super) fn split_into_independent_parts(world: &ExploredPlan) -> Option<Vec<EnsemblePart>> {
     let plan = &world.plan;
-    if is_coupled(world) {
+    if are_all_agents_coupled(world) {
         return None;
     }
-    let groups = group_agents(world)?;
+    let groups = group_connected_agents(world)?;
     (groups.len() > 1).then_some(())?;
     let ensemble = plan.ensemble();
     let mut shell = Ensemble::clone(ensemble);
@@ -43,15 +43,15 @@ pub(super) fn split_into_parts(world: &ExploredPlan) -> Option<Vec<EnsemblePart>
         .collect()
 }
 
-/// Returns whether something else than dependencies and counts of executions can couple all agents.
-fn is_coupled(world: &ExploredPlan) -> bool {
+/// Returns whether something besides dependencies and execution counts can couple all agents.
+fn are_all_agents_coupled(world: &ExploredPlan) -> bool {
     let plan = &world.plan;
     let limits = &plan.ensemble().limits;
     let is_limited =
         !limits.max_agent_executions.is_empty() || limits.max_total_tokens.is_some() || limits.max_cost.is_some();
     let ends_all =
         plan.success_condition().is_some() || plan.ensemble().agents.iter().any(|one| one.on_error == OnError::Stop);
-    let listens = plan.listening_agent_ids().iter().any(|id| !plan.is_only_tool(*id));
+    let listens = plan.listening_agent_ids().iter().any(|id| !plan.runs_only_as_tool(*id));
     // A question without an answer ends the conversation for all: where nobody answers, in every conversation.
     let stops = |id: AgentId| world.possible_results(id) == [ExecutionResult::Unanswered];
     let reads_others =
@@ -59,23 +59,25 @@ fn is_coupled(world: &ExploredPlan) -> bool {
     is_limited
         || ends_all
         || listens
-        || plan.agent_ids().any(|id| can_request(plan.agent(id)) || stops(id))
-        || world.claim_sources().any(reads_others)
+        || plan
+            .agent_ids()
+            .any(|id| can_request_agents(plan.agent(id)) || stops(id))
+        || world.list_claim_reads().any(reads_others)
 }
 
-/// Returns the connected agents; `None` if a condition counts the executions of all agents.
-fn group_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
+/// Returns the groups of connected agents. Returns `None` if a condition counts the executions of all agents.
+fn group_connected_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
     let plan = &world.plan;
-    let mut groups = AgentGroups((0..plan.agent_count()).collect());
+    let mut groups = AgentUnionFind((0..plan.agent_count()).collect());
     for (id, edge) in plan.agent_ids().flat_map(|to| plan.incoming_edges(to)) {
-        groups.join_groups(edge.from, edge.to);
+        groups.merge_groups(edge.from, edge.to);
         let counting = world
-            .edge_claims(id)
+            .list_edge_claims(id)
             .filter(|claim: &&ConditionClaim| claim.reads.executions);
         for claim in counting {
             for name in claim.list_counted_agents()? {
                 if let Some(counted) = plan.find_agent_id(&name) {
-                    groups.join_groups(counted, edge.to);
+                    groups.merge_groups(counted, edge.to);
                 }
             }
         }
@@ -83,19 +85,19 @@ fn group_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
     let mut agents_by_group: BTreeMap<usize, Vec<AgentId>> = BTreeMap::new();
     for id in plan.agent_ids() {
         agents_by_group
-            .entry(groups.find_first(id.index()))
+            .entry(groups.find_first_of_group(id.index()))
             .or_default()
             .push(id);
     }
     Some(agents_by_group.into_values().collect())
 }
 
-/// For each agent, another agent of its group that comes before it, or itself if it is the first one.
-struct AgentGroups(Vec<usize>);
+/// Union-find structure over agents: for each agent an earlier agent of its group, or the agent itself.
+struct AgentUnionFind(Vec<usize>);
 
-impl AgentGroups {
-    /// Returns the first agent of the group.
-    fn find_first(&mut self, mut agent: usize) -> usize {
+impl AgentUnionFind {
+    /// Returns the first agent of the group of the agent. Shortens the path to this agent.
+    fn find_first_of_group(&mut self, mut agent: usize) -> usize {
         while self.0[agent] != agent {
             self.0[agent] = self.0[self.0[agent]];
             agent = self.0[agent];
@@ -103,12 +105,17 @@ impl AgentGroups {
         agent
     }
 
-    fn join_groups(&mut self, one: AgentId, other: AgentId) {
-        let (one, other) = (self.find_first(one.index()), self.find_first(other.index()));
+    /// Merges the groups of both agents.
+    fn merge_groups(&mut self, one: AgentId, other: AgentId) {
+        let (one, other) = (
+            self.find_first_of_group(one.index()),
+            self.find_first_of_group(other.index()),
+        );
         self.0[one.max(other)] = one.min(other);
     }
 }
 
+/// Builds a part with these agents as a separate ensemble. Returns `None` if the plan cannot be built.
 fn build_part(plan: &Plan, shell: &Ensemble, agents: Vec<AgentId>) -> Option<EnsemblePart> {
     let part_ensemble = Ensemble {
         agents: agents.iter().map(|id| plan.agent(*id).clone()).collect(),

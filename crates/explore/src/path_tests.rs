@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{ExecutionResult, ExplorationBudget, StepReport, explore_plan};
 use ensemble_core::conversation::{CompletionReason, ExhaustedAgent};
-use ensemble_core::random_conversations::Driver;
+use ensemble_core::random_conversations::HandDrivenConversation;
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_language::data::RunContext;
 use ensemble_language::plan::Plan;
@@ -20,7 +20,7 @@ fn drive(plan: &Arc<Plan>, path: &[StepReport]) -> (CompletionReason, Vec<Arc<st
         Some(json!(if said.answer { 2 } else { 0 }))
     };
     let context = wanted(0).map(|n| ("n".into(), Arc::new(n)));
-    let mut driver = Driver::with(plan, context.into_iter().collect::<RunContext>());
+    let mut driver = HandDrivenConversation::with_context(plan, context.into_iter().collect::<RunContext>());
     for (at, told) in path.iter().enumerate().filter(|(_, told)| !told.runs.is_empty()) {
         let NextDecision::StartTurn(turn) = decide_next_step(plan, driver.state()) else {
             panic!("turn {} starts", told.turn);
@@ -43,9 +43,9 @@ fn drive(plan: &Arc<Plan>, path: &[StepReport]) -> (CompletionReason, Vec<Arc<st
             (ran.result == ExecutionResult::Succeeded).then_some(output)
         };
         let outputs: Vec<Option<Value>> = told.runs.iter().map(output).collect();
-        driver.perform(&turn, &outputs);
+        driver.perform_turn(&turn, &outputs);
         match decide_next_step(plan, driver.state()) {
-            NextDecision::FinishTurn(finished) => driver.finish_turn(finished),
+            NextDecision::FinishTurn(finished) => driver.apply_turn_end(finished),
             other => panic!("turn {} is complete: {other:?}", told.turn),
         }
     }

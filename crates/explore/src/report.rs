@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ensemble_language::data::Cost;
 
-/// A part of a condition that was assumed to be true or false.
+/// Part of a condition that the exploration assumed to be true or false.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AssumedClaim {
     /// The expression that contains the part.
@@ -15,7 +15,7 @@ pub struct AssumedClaim {
     pub answer: bool,
 }
 
-/// An expression that contains claims.
+/// Expression that contains claims: the condition of a dependency, or `success`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClaimSite {
     /// The condition of a dependency.
@@ -31,7 +31,7 @@ pub enum ClaimSite {
     Success,
 }
 
-/// A step in the form for reports.
+/// Step of a conversation in the form for reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepReport {
     /// The number of the turn, from 1.
@@ -42,7 +42,7 @@ pub struct StepReport {
     pub runs: Vec<ExploredExecution>,
 }
 
-/// An execution and its result.
+/// Execution in an explored conversation, with its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExploredExecution {
     /// The agent.
@@ -57,7 +57,7 @@ pub struct ExploredExecution {
     pub spent_budget: Option<SpentBudget>,
 }
 
-/// A budget of the whole conversation that an execution uses up.
+/// Budget of the whole conversation that an execution has used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpentBudget {
     /// `max_total_tokens`.
@@ -66,7 +66,7 @@ pub enum SpentBudget {
     Cost(Cost),
 }
 
-/// The result of an execution.
+/// Result of an explored execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecutionResult {
     /// The execution succeeded.

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::choices::StepChoices;
 use super::goal::ExplorationGoal;
-use super::oracle::{ChoosingEvaluator, ExploredPlan, Remembered};
+use super::oracle::{ChoosingEvaluator, ExploredPlan, RememberedClaimResults};
 use super::report::{ExecutionResult, ExploredExecution, SpentBudget, StepReport};
 use ensemble_core::conversation::{
-    AGENT_REQUESTS, AgentStart, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record,
+    AGENT_REQUESTS_KEY, AgentStart, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record,
     RunEnded, RunStarted, TurnStarted,
 };
 use ensemble_core::request::{RequestAddress, RequestDigest, RequestOrigin};
@@ -19,16 +19,16 @@ use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, Operato
 use ensemble_language::ensemble::{Agent, AgentKind, PreparedResponses};
 use ensemble_language::plan::{AgentId, Plan};
 
-/// The state between two turns.
+/// State between two turns, with the results of claims that are still valid.
 #[derive(Debug, Clone)]
 pub(super) struct ConversationPosition {
     /// The state of the conversation.
     pub state: ConversationState,
     /// The results of conditions that are still valid.
-    pub remembered: Remembered,
+    pub remembered: RememberedClaimResults,
 }
 
-/// The result of a step.
+/// Outcome of a step: the next position, or the end of the conversation.
 pub(super) enum StepOutcome {
     /// The state after the turn.
     Turn(Box<ConversationPosition>),
@@ -37,10 +37,10 @@ pub(super) enum StepOutcome {
 }
 
 impl ConversationPosition {
-    /// Returns the state at the beginning of a conversation.
-    pub(super) fn from_start(world: &ExploredPlan) -> Self {
+    /// Returns the position at the start of a conversation.
+    pub(super) fn at_conversation_start(world: &ExploredPlan) -> Self {
         let mut state = ConversationState::new(world.plan.clone());
-        apply_event(
+        apply_legal_event(
             &mut state,
             Event::RunStarted(Box::new(RunStarted {
                 format: 1,
@@ -65,16 +65,16 @@ impl ConversationPosition {
         );
         Self {
             state,
-            remembered: Remembered::new(),
+            remembered: RememberedClaimResults::new(),
         }
     }
 
-    /// Performs one step from this state, with these choices.
+    /// Performs one step with these choices: the decision, and the turn that it starts. Returns the outcome and the report of the step.
     pub(super) fn perform_step(&self, world: &ExploredPlan, choices: &StepChoices) -> (StepOutcome, StepReport) {
         let plan = &world.plan;
         let oracle = ChoosingEvaluator::new(world, &self.remembered, choices);
         let decision = decide_with_evaluator(plan, &self.state, &oracle);
-        let (mut remembered, assumed, sides) = oracle.into_results();
+        let (mut remembered, assumed, sides) = oracle.into_claim_results();
         choices.add_reached_goals(sides);
         let mut report = StepReport {
             turn: self.state.turn_count() + 1,
@@ -91,9 +91,10 @@ impl ConversationPosition {
         report.runs = perform_turn(world, &mut state, turn, choices);
         let next = match decide_with_evaluator(plan, &state, &ChoosingEvaluator::new(world, &remembered, choices)) {
             NextDecision::FinishTurn(finished) => {
-                apply_event(&mut state, Event::TurnFinished(finished));
+                apply_legal_event(&mut state, Event::TurnFinished(finished));
                 remembered.retain(|claim, _| {
-                    world.has_same_result(*claim, &self.state, &state) && world.is_open(*claim, &state)
+                    world.keeps_claim_result(*claim, &self.state, &state)
+                        && world.can_claim_be_evaluated_again(*claim, &state)
                 });
                 StepOutcome::Turn(Box::new(ConversationPosition { state, remembered }))
             }
@@ -106,7 +107,7 @@ impl ConversationPosition {
     }
 }
 
-/// Returns the agents that the turn starts, and the dependencies that start them.
+/// Returns the goals that the start of the turn reaches: executions, and starts over dependencies.
 fn list_start_goals(plan: &Plan, turn: &TurnStarted) -> Vec<ExplorationGoal> {
     let mut goals = Vec::new();
     for start in &turn.starts {
@@ -134,16 +135,16 @@ fn perform_turn(
     let plan = &world.plan;
     let starts = turn.starts.clone();
     let number = turn.turn;
-    apply_event(state, Event::TurnStarted(turn));
+    apply_legal_event(state, Event::TurnStarted(turn));
     let running: Vec<AgentId> = starts
         .iter()
         .filter_map(|start| plan.find_agent_id(&start.agent))
         .collect();
-    let mut budgets = list_budgets(plan);
+    let mut budgets = list_spendable_budgets(plan);
     let mut runs = Vec::with_capacity(starts.len());
     for (start, id) in starts.iter().zip(&running) {
         let agent = plan.agent(*id);
-        let result = choices.choose_result(&start.agent, world.possible_results(*id));
+        let result = choices.choose_execution_result(&start.agent, world.possible_results(*id));
         let mut ran = ExploredExecution {
             agent: start.agent.clone(),
             execution: start.execution,
@@ -151,10 +152,10 @@ fn perform_turn(
             requests: None,
             spent_budget: None,
         };
-        if result == ExecutionResult::Succeeded && can_request(agent) {
-            ran.requests = choose_request(plan, state, &running, choices);
+        if result == ExecutionResult::Succeeded && can_request_agents(agent) {
+            ran.requests = choose_request_target(plan, state, &running, choices);
         }
-        if result != ExecutionResult::Unanswered && !budgets.is_empty() && asks_model(agent) {
+        if result != ExecutionResult::Unanswered && !budgets.is_empty() && can_use_model(agent) {
             // One of them is enough: the end is the same for all.
             let option = choices.choose_option(budgets.len() + 1);
             ran.spent_budget = option.checked_sub(1).map(|budget| budgets[budget]);
@@ -162,14 +163,14 @@ fn perform_turn(
         if ran.spent_budget.is_some() {
             budgets.clear();
         }
-        apply_event(state, result_event(number, start, &ran));
+        apply_legal_event(state, execution_result_event(number, start, &ran));
         runs.push(ran);
     }
     runs
 }
 
 /// Returns the budgets of the conversation that an execution can use up.
-fn list_budgets(plan: &Plan) -> Vec<SpentBudget> {
+fn list_spendable_budgets(plan: &Plan) -> Vec<SpentBudget> {
     let limits = &plan.ensemble().limits;
     let tokens = limits.max_total_tokens.map(SpentBudget::Tokens);
     tokens
@@ -178,9 +179,9 @@ fn list_budgets(plan: &Plan) -> Vec<SpentBudget> {
         .collect()
 }
 
-/// Chooses no request, or a request for one of the agents for which it changes something: those that may run again, and
-/// those that have reached `max_turns` and were not requested since.
-fn choose_request(
+/// Chooses no request, or a request for an agent for which the request has an effect.
+/// These are agents that can run again, and agents at `max_turns` that were not requested since.
+fn choose_request_target(
     plan: &Plan,
     state: &ConversationState,
     running: &[AgentId],
@@ -188,7 +189,7 @@ fn choose_request(
 ) -> Option<Arc<str>> {
     let may_run_again = |id: &AgentId| {
         let runs_now = u32::from(running.contains(id));
-        state.agent_state(*id).executions() + runs_now < plan.agent(*id).conversation.max_turns.get()
+        state.agent_state(*id).executions_in_segment() + runs_now < plan.agent(*id).conversation.max_turns.get()
             || !state.was_requested_at_limit(*id)
     };
     let targets: Vec<AgentId> = plan.agent_ids().filter(may_run_again).collect();
@@ -198,7 +199,8 @@ fn choose_request(
     }
 }
 
-fn result_event(turn: u32, start: &AgentStart, ran: &ExploredExecution) -> Event {
+/// Returns the event that ends the execution with this result, or that asks the unanswered question.
+fn execution_result_event(turn: u32, start: &AgentStart, ran: &ExploredExecution) -> Event {
     if ran.result == ExecutionResult::Unanswered {
         return Event::InputRequested(InputRequested {
             turn,
@@ -211,7 +213,7 @@ fn result_event(turn: u32, start: &AgentStart, ran: &ExploredExecution) -> Event
         });
     }
     let output = match &ran.requests {
-        Some(target) => json!({AGENT_REQUESTS: [{"target_agent": target}]}),
+        Some(target) => json!({AGENT_REQUESTS_KEY: [{"target_agent": target}]}),
         None => Value::Object(serde_json::Map::new()),
     };
     Event::ExecutionFinished(ExecutionFinished {
@@ -243,13 +245,13 @@ fn result_event(turn: u32, start: &AgentStart, ran: &ExploredExecution) -> Event
     })
 }
 
-/// Returns whether an output of the agent can request other agents. Parts cannot.
-pub(super) fn can_request(agent: &Agent) -> bool {
+/// Returns whether an output of the agent can request other agents. Agents with `for_each` cannot.
+pub(super) fn can_request_agents(agent: &Agent) -> bool {
     agent.conversation.triggers_conversation && agent.for_each.is_none()
 }
 
-/// Returns whether an execution of the agent can ask a model, also in a nested run.
-fn asks_model(agent: &Agent) -> bool {
+/// Returns whether an execution of the agent can send a request to a model, also in a nested run.
+fn can_use_model(agent: &Agent) -> bool {
     match &agent.kind {
         AgentKind::Llm(_) | AgentKind::Ensemble { .. } => true,
         AgentKind::Input(input) => matches!(input.responses, Some(PreparedResponses::Profile(_))),
@@ -257,7 +259,8 @@ fn asks_model(agent: &Agent) -> bool {
     }
 }
 
-fn apply_event(state: &mut ConversationState, event: Event) {
+/// Applies the next event. Panics if the event is illegal.
+fn apply_legal_event(state: &mut ConversationState, event: Event) {
     let seq = state.next_seq();
     let at = DateTime::<Utc>::UNIX_EPOCH;
     let applied = state.apply_record(&Record { seq, at, event });

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::{
     ExecutionResult, Exploration, ExplorationBudget, ExplorationLimit, PossibleEnd, SpentBudget, StepReport,
-    explore_plan, explore_while,
+    explore_plan, explore_while_time_remains,
 };
 use ensemble_core::conversation::CompletionReason;
-use ensemble_core::random_conversations::plan_of;
+use ensemble_core::random_conversations::build_plan;
 
 fn found(text: &str) -> Exploration {
-    let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{text}")));
+    let plan = Arc::new(build_plan(&format!("name: t\nagents:\n{text}")));
     let found = explore_plan(&plan, ExplorationBudget::with_max_states(5_000));
     assert!(found.coverage.is_complete(), "{:?}", found.coverage);
     found
@@ -526,7 +526,7 @@ fn it_says_when_it_gives_up_and_what_it_has_seen() {
     let all: Vec<String> = (0..20).map(|at| format!("a{at}")).collect();
     let many: String = all.iter().map(|name| agent(name, "")).collect();
     let many = many + &*agent("z", &format!(", depends_on: [{}]", all.join(", ")));
-    let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{many}")));
+    let plan = Arc::new(build_plan(&format!("name: t\nagents:\n{many}")));
     let cut = explore_plan(&plan, ExplorationBudget::with_max_states(1_000_000)).coverage;
     assert_eq!((cut.cut, cut.stopped_by, cut.is_complete()), (1, None, false));
     // Steps are counted, too: sixteen for each state of the budget.
@@ -537,13 +537,13 @@ fn it_says_when_it_gives_up_and_what_it_has_seen() {
         + &*(1..9)
             .map(|at| agent(&format!("a{at}"), &format!(", depends_on: [a{}]", at - 1)))
             .collect::<String>();
-    let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{chain}")));
+    let plan = Arc::new(build_plan(&format!("name: t\nagents:\n{chain}")));
     let found = explore_plan(&plan, ExplorationBudget::with_max_states(7));
     assert_eq!((found.coverage.states, found.coverage.complete_below), (7, Some(4)));
     assert_eq!(found.turns, 4);
     let steps = Cell::new(0);
     let has_time = || steps.replace(steps.get() + 1) < 5;
-    let found = explore_while(&plan, ExplorationBudget::with_max_states(1_000), &has_time).coverage;
+    let found = explore_while_time_remains(&plan, ExplorationBudget::with_max_states(1_000), &has_time).coverage;
     assert_eq!((found.steps, found.stopped_by), (5, Some(ExplorationLimit::Time)));
     assert!(!found.is_complete());
 }
@@ -554,7 +554,7 @@ fn what_is_proven_without_the_walk_holds_after_giving_up() {
         + &*agent("b", ", dependencies: [{agent_name: a, condition: 'false'}]")
         + &*agent("c", ", depends_on: [a], conversation: {max_turns: 9}")
         + "conversation_limits: {max_total_turns: 4}\n";
-    let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{text}")));
+    let plan = Arc::new(build_plan(&format!("name: t\nagents:\n{text}")));
     let found = explore_plan(&plan, ExplorationBudget::with_max_states(1));
     assert!(!found.coverage.is_complete());
     let bounds: Vec<u64> = found.agents.iter().map(|one| one.bound).collect();

@@ -1,15 +1,16 @@
 //! The account of one execution of the open turn.
 //!
-//! A reply, a stopped request and a tool call record their usage when they happen. The end of the attempt records the
-//! usage of the whole attempt, and so replaces what was recorded inside it. An attempt that was cut short has no end:
-//! what was recorded inside it stays.
+//! A reply, a stopped request and a tool call record their usage when they happen. The end of the attempt records the usage of the whole
+//! attempt, which replaces the usage recorded inside the attempt. An interrupted attempt has no end, so the usage recorded inside the
+//! attempt is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
-    AttemptFailed, AttemptScope, Event, ExecutionFinished, InputRequested, PartEnded, ToolCallEnded, WorkCounts,
+    AttemptFailed, AttemptScope, Event, ExecutionFinished, FailureCounts, InputRequested, PartAttemptEnded,
+    ToolCallEnded,
 };
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::ThreadIteration;
@@ -17,15 +18,15 @@ use ensemble_language::data::ModelUsage;
 
 use crate::totals::AgentTotals;
 
-/// The part, and the ids of the calls that contain the agent.
-type InsideKey = (Option<Arc<str>>, Vec<Arc<str>>);
+/// The key of usage inside an attempt: the part, and the ids of the tool calls that contain the agent.
+type InnerUsageKey = (Option<Arc<str>>, Vec<Arc<str>>);
 
 /// The activity of an agent whose execution has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentActivity {
     /// An attempt is under way.
     Working {
-        /// When the attempt started.
+        /// The time at which the attempt started.
         since: DateTime<Utc>,
     },
     /// The agent waits for an answer or a permission.
@@ -39,25 +40,25 @@ pub enum AgentActivity {
 }
 
 impl AgentActivity {
-    /// Returns the state of the execution. `is_driven`: a process drives the run. `is_asking`: a request of the agent is
-    /// open in that process, and no record contains the request yet.
-    pub fn execution_state(self, is_driven: bool, is_asking: bool) -> UnfinishedState {
+    /// Returns the state of the execution. `is_driven` is true if a process drives the run. `is_asking` is true if a request of the agent
+    /// is open in that process but not recorded yet.
+    pub fn execution_state(self, is_driven: bool, is_asking: bool) -> UnfinishedExecutionState {
         match self {
-            Self::Waiting => UnfinishedState::Asking,
-            _ if is_driven && is_asking => UnfinishedState::Asking,
-            Self::Stopped => UnfinishedState::Stopped,
-            Self::NotStarted if is_driven => UnfinishedState::AboutToStart,
-            Self::NotStarted => UnfinishedState::NotStarted,
-            Self::Working { .. } if is_driven => UnfinishedState::Working,
-            Self::Retrying if is_driven => UnfinishedState::Retrying,
-            Self::Working { .. } | Self::Retrying => UnfinishedState::Lost,
+            Self::Waiting => UnfinishedExecutionState::Asking,
+            _ if is_driven && is_asking => UnfinishedExecutionState::Asking,
+            Self::Stopped => UnfinishedExecutionState::Stopped,
+            Self::NotStarted if is_driven => UnfinishedExecutionState::AboutToStart,
+            Self::NotStarted => UnfinishedExecutionState::NotStarted,
+            Self::Working { .. } if is_driven => UnfinishedExecutionState::Working,
+            Self::Retrying if is_driven => UnfinishedExecutionState::Retrying,
+            Self::Working { .. } | Self::Retrying => UnfinishedExecutionState::Lost,
         }
     }
 }
 
-/// The state of an execution that has not ended, as reports and the page show it.
+/// The state of an execution that has not ended, as reports and the web page show the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnfinishedState {
+pub enum UnfinishedExecutionState {
     /// No attempt has started, and no process drives the run.
     NotStarted,
     /// The first attempt is about to start.
@@ -74,8 +75,8 @@ pub enum UnfinishedState {
     Lost,
 }
 
-impl UnfinishedState {
-    /// Returns the word for programs.
+impl UnfinishedExecutionState {
+    /// Returns the state as a word of the JSON output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotStarted => "not_started",
@@ -89,7 +90,7 @@ impl UnfinishedState {
     }
 }
 
-/// The account of an execution of the open turn: requests without an answer, attempts, and usage.
+/// The account of an execution of the open turn: pending requests, attempts, tool calls and usage.
 #[derive(Debug, Clone)]
 pub struct ExecutionAccount {
     /// The agent.
@@ -99,14 +100,14 @@ pub struct ExecutionAccount {
     /// The totals of what ended. `executions` is 1 if the execution has ended.
     ended: AgentTotals,
     /// The usage recorded inside the attempt that has not ended.
-    inside: BTreeMap<InsideKey, ModelUsage>,
+    inside: BTreeMap<InnerUsageKey, ModelUsage>,
     /// The usage in the records of parts, which `ended` contains.
     of_parts: ModelUsage,
-    /// When the attempt that has not ended started.
+    /// The start of the running attempt.
     attempt_started: Option<DateTime<Utc>>,
     /// The activity while no attempt is under way.
     activity_between_attempts: AgentActivity,
-    /// Whether a model has replied: the calls of an agent with `tool` are no calls of a model.
+    /// True after a reply of a model. Calls of an agent with `tool` are not calls of a model.
     has_model: bool,
 }
 
@@ -133,7 +134,7 @@ impl ExecutionAccount {
         self.ended.executions > 0
     }
 
-    /// Returns the activity of the execution; `None` if the execution has ended.
+    /// Returns the activity of the execution. Returns `None` if the execution has ended.
     pub fn current_activity(&self) -> Option<AgentActivity> {
         if self.is_finished() {
             return None;
@@ -145,15 +146,15 @@ impl ExecutionAccount {
         })
     }
 
-    /// Returns the totals until now, with the usage of the attempt that has not ended.
+    /// Returns the totals until now, including the usage of the running attempt.
     pub fn current_totals(&self) -> AgentTotals {
         AgentTotals {
-            usage: self.ended.usage + self.inner_usage(),
+            usage: self.ended.usage + self.total_inner_usage(),
             ..self.ended
         }
     }
 
-    /// Returns the usage until now that is not in the records of parts.
+    /// Returns the usage until now, without the usage that the records of parts contain.
     pub fn usage_without_parts(&self) -> ModelUsage {
         self.current_totals().usage.subtract_earlier(self.of_parts)
     }
@@ -170,21 +171,21 @@ impl ExecutionAccount {
             Event::ToolCallEnded(event) => self.add_ended_call(event),
             Event::AttemptFailed(event) => self.fail_attempt(event, at),
             Event::PartEnded(event) => self.add_ended_part(event),
-            Event::ExecutionFinished(event) => self.finish(event),
+            Event::ExecutionFinished(event) => self.finish_execution(event),
             Event::InputRequested(event) => self.add_question(event, at),
             _ => {}
         }
     }
 
-    /// Stops the attempt that was under way, with the run.
-    pub fn interrupt(&mut self, at: DateTime<Utc>) {
+    /// Records that the running attempt or the pause before a retry was stopped together with the run.
+    pub fn interrupt_attempt(&mut self, at: DateTime<Utc>) {
         if self.attempt_started.is_some() || self.activity_between_attempts == AgentActivity::Retrying {
             self.activity_between_attempts = AgentActivity::Stopped;
         }
         self.stop_attempt(at);
     }
 
-    /// Ends the attempt that was under way.
+    /// Adds the time of the running attempt to the totals, and marks the attempt as stopped.
     fn stop_attempt(&mut self, at: DateTime<Utc>) {
         if let Some(started) = self.attempt_started.take() {
             // In a merge, the next message can be older.
@@ -192,7 +193,8 @@ impl ExecutionAccount {
         }
     }
 
-    /// Resumes the execution in another process. `repeats`: the execution has ended and starts again.
+    /// Clears the running attempt and the pending requests, because another process resumes the execution. With `repeats`, a finished
+    /// execution starts again.
     pub fn resume_execution(&mut self, repeats: bool) {
         self.attempt_started = None;
         self.activity_between_attempts = AgentActivity::NotStarted;
@@ -209,27 +211,29 @@ impl ExecutionAccount {
         }
     }
 
-    /// Starts an attempt. The usage of an attempt that was cut short is settled.
+    /// Counts a new attempt. Adds the usage of an earlier attempt without an end to the totals.
     fn start_attempt(&mut self, at: DateTime<Utc>) {
-        self.settle_inner_usage();
+        self.merge_inner_usage();
         self.requests.clear();
         self.ended.attempts += 1;
         self.attempt_started = Some(at);
     }
 
+    /// Applies a failed attempt, whose recorded usage replaces the usage inside the attempt.
     fn fail_attempt(&mut self, event: &AttemptFailed, at: DateTime<Utc>) {
         self.stop_attempt(at);
         self.activity_between_attempts = AgentActivity::Retrying;
         self.add_tool_calls(&event.exchange);
         self.inside.clear();
-        self.add_usage(event.usage);
+        self.add_ended_usage(event.usage);
     }
 
-    fn add_ended_part(&mut self, event: &PartEnded) {
+    /// Applies an ended attempt of a part, whose recorded usage replaces the usage inside the attempt.
+    fn add_ended_part(&mut self, event: &PartAttemptEnded) {
         self.inside.retain(|(part, _), _| part.as_ref() != Some(&event.key));
         self.of_parts = self.of_parts + event.usage.unwrap_or_default();
         self.add_tool_calls(&event.exchange);
-        self.add_usage(event.usage);
+        self.add_ended_usage(event.usage);
         if event.is_final() {
             self.ended.parts.ended_parts += 1;
             self.ended.parts.listed_parts = event.count as usize;
@@ -237,10 +241,11 @@ impl ExecutionAccount {
         }
     }
 
-    fn finish(&mut self, event: &ExecutionFinished) {
+    /// Applies the end of the execution, whose recorded usage replaces the usage inside the last attempt.
+    fn finish_execution(&mut self, event: &ExecutionFinished) {
         self.inside.clear();
         self.add_tool_calls(&event.exchange);
-        self.add_usage(event.usage);
+        self.add_ended_usage(event.usage);
         self.requests.clear();
         self.attempt_started = None;
         self.ended.executions = 1;
@@ -248,7 +253,7 @@ impl ExecutionAccount {
         self.ended.seconds += event.execution_time;
     }
 
-    /// An attempt that only asks a question is not counted: its answer starts the attempt again.
+    /// Adds a pending request. An attempt that only asks a question is not counted, because the answer starts the attempt again.
     fn add_question(&mut self, event: &InputRequested, at: DateTime<Utc>) {
         if self.attempt_started.is_some() {
             self.stop_attempt(at);
@@ -257,12 +262,12 @@ impl ExecutionAccount {
         self.requests.push(event.pending_request());
     }
 
-    /// Adds the calls in iterations that no earlier record contains.
+    /// Adds the ended tool calls of iterations that no earlier record contains.
     fn add_tool_calls(&mut self, iterations: &[ThreadIteration]) {
-        self.ended.tool_calls = self.ended.tool_calls + WorkCounts::from_tool_calls(iterations);
+        self.ended.tool_calls = self.ended.tool_calls + FailureCounts::from_tool_calls(iterations);
     }
 
-    /// The usage of a call contains the usage of the agents inside the call.
+    /// Applies an ended tool call, whose usage replaces the usage of the agents inside the call.
     fn add_ended_call(&mut self, event: &ToolCallEnded) {
         if let Some(end) = event
             .call
@@ -270,7 +275,7 @@ impl ExecutionAccount {
             .as_ref()
             .filter(|_| self.has_model && event.within.outer_calls.is_empty())
         {
-            self.ended.tool_calls = self.ended.tool_calls + WorkCounts::from_tool_end(end);
+            self.ended.tool_calls = self.ended.tool_calls + FailureCounts::from_tool_end(end);
         }
         let mut path = event.within.outer_calls.clone();
         path.push(event.call.id.as_str().into());
@@ -280,22 +285,26 @@ impl ExecutionAccount {
         self.add_inner_usage(&event.within, event.usage.unwrap_or_default());
     }
 
-    fn add_usage(&mut self, usage: Option<ModelUsage>) {
+    /// Adds usage to the totals of ended attempts.
+    fn add_ended_usage(&mut self, usage: Option<ModelUsage>) {
         self.ended.usage = self.ended.usage + usage.unwrap_or_default();
     }
 
+    /// Adds usage inside the running attempt, under the part and the outer calls of its scope.
     fn add_inner_usage(&mut self, within: &AttemptScope, usage: ModelUsage) {
         let key = (within.part.clone(), within.outer_calls.clone());
         let total = self.inside.entry(key).or_default();
         *total = *total + usage;
     }
 
-    fn settle_inner_usage(&mut self) {
-        self.ended.usage = self.ended.usage + self.inner_usage();
+    /// Moves the usage inside the attempt to the totals, because the attempt has no recorded end.
+    fn merge_inner_usage(&mut self) {
+        self.ended.usage = self.ended.usage + self.total_inner_usage();
         self.inside.clear();
     }
 
-    fn inner_usage(&self) -> ModelUsage {
+    /// Sums the usage inside the running attempt. Usage inside tool calls counts as usage of tools.
+    fn total_inner_usage(&self) -> ModelUsage {
         let used = self.inside.iter().map(|((_, inside), usage)| match inside.is_empty() {
             true => *usage,
             false => usage.as_tool_usage(),

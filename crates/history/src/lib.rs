@@ -1,11 +1,11 @@
-//! What the records of a run tell.
+//! Histories, stories, summaries and comparisons of runs, computed from their records.
 //!
-//! **Invariant:** every front end takes a fact of a run from here: one run, one answer, one number.
+//! **Invariant:** every front end takes the facts of a run from this crate, so that all front ends show the same numbers.
 //!
-//! - [`RunHistory`] is the one fold of the records: totals, open questions, and the state of the run. [`RunSummary`] is
-//!   its result for lists and clients.
-//! - [`story::RunStory`] is the timeline: the same fold, and the records grouped by turn, execution and attempt.
-//! - [`answer`] finds the agents that speak for an ensemble, and the output that is the answer of a run.
+//! - [`RunHistory`] is computed from the records: totals, pending requests, and the state of the run. [`RunSummary`] is
+//!   its summary for lists and clients.
+//! - [`story::RunStory`] is the timeline: the history, and the records grouped by turn, execution and attempt.
+//! - [`answer`] finds the agents whose outputs are final, and the output that is the answer of a run.
 //! - [`OutputView`] separates the response of an output from its other keys; [`output_text`] is an output as one text.
 //! - [`question_text`] is a question as one text; [`list_given_answers`] lists the answers of operators.
 //!
@@ -34,10 +34,10 @@ mod totals;
 pub use ensemble_core::conversation::{
     GivenAnswer, describe_answer, list_copied_answers, list_given_answers, list_inner_answers,
 };
-pub use ledger::{AgentActivity, ExecutionAccount, UnfinishedState};
-pub use output::{OutputView, complete_text, output_text, response_or_output};
-pub use question::{question_request_text, question_text};
+pub use ledger::{AgentActivity, ExecutionAccount, UnfinishedExecutionState};
+pub use output::{OutputView, output_text, output_text_with_all_keys, response_or_output};
+pub use question::{question_text_with_choices, question_text_with_refusal};
 pub use run_history::RunHistory;
-pub use state::{RunDriver, RunState};
+pub use state::{DriverProcess, RunState};
 pub use summary::RunSummary;
 pub use totals::{AgentTotals, PartTotals, RunTotals};

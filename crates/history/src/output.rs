@@ -1,8 +1,8 @@
-//! The output of an agent, for people.
+//! The output of an agent as text for reports.
 
 use serde_json::{Map, Value};
 
-/// An output as people read it: its response, and its other keys.
+/// An output as reports show the output: its response, and its other keys.
 #[derive(Debug, Clone, Copy)]
 pub struct OutputView<'a> {
     /// The response. A response that is the object whose keys follow is left out.
@@ -11,12 +11,12 @@ pub struct OutputView<'a> {
 }
 
 impl<'a> OutputView<'a> {
-    /// Separates the response of an output from its other keys.
+    /// Separates the response of an output from its other keys. Omits a response that repeats the other keys.
     pub fn new(output: &'a Value) -> Self {
         let object = output.as_object();
         let response = response(output);
         let has_more = object.is_some_and(|object| object.len() > 1);
-        let repeats_keys = has_more && response.and_then(Value::as_str).is_some_and(is_object);
+        let repeats_keys = has_more && response.and_then(Value::as_str).is_some_and(is_json_object_text);
         Self {
             response: response.filter(|_| !repeats_keys),
             object,
@@ -30,33 +30,34 @@ impl<'a> OutputView<'a> {
     }
 }
 
-/// Returns the output as one text: its response; otherwise its only text; otherwise indented JSON.
-///
-/// Prompts have their own rule: [`ensemble_language::data::render_output_text`].
+/// Returns the output as one text: the response, else the only text, else indented JSON. Prompts use another rule:
+/// [`ensemble_language::data::render_output_text`].
 pub fn output_text(output: &Value) -> String {
     let only = output.as_object().filter(|object| object.len() == 1);
     let only = only
         .and_then(|object| object.values().next())
         .filter(|value| value.is_string());
-    value_text(response(output).or(only).unwrap_or(output))
+    text_or_json(response(output).or(only).unwrap_or(output))
 }
 
-/// Returns the output as one text without leaving a key out: its response if there is no other key; otherwise indented JSON.
-pub fn complete_text(output: &Value) -> String {
+/// Returns the output as one text that contains all keys: the response if there is no other key, else indented JSON.
+pub fn output_text_with_all_keys(output: &Value) -> String {
     let has_others = OutputView::new(output).other_entries().next().is_some();
-    value_text(response(output).filter(|_| !has_others).unwrap_or(output))
+    text_or_json(response(output).filter(|_| !has_others).unwrap_or(output))
 }
 
-/// Returns the value for which a text in a test stands: the response; otherwise the output.
+/// Returns the response of the output, with which tests compare texts. Returns the whole output if there is no response.
 pub fn response_or_output(output: &Value) -> &Value {
     response(output).unwrap_or(output)
 }
 
+/// Returns the value under the key `response`.
 fn response(output: &Value) -> Option<&Value> {
     output.get("response")
 }
 
-fn value_text(value: &Value) -> String {
+/// Returns a text unchanged, and every other value as indented JSON.
+fn text_or_json(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => format!("{other:#}"),
@@ -64,7 +65,7 @@ fn value_text(value: &Value) -> String {
 }
 
 /// Returns whether the text is a JSON object.
-fn is_object(text: &str) -> bool {
+fn is_json_object_text(text: &str) -> bool {
     let text = text.trim();
     text.starts_with('{') && serde_json::from_str::<Map<String, Value>>(text).is_ok()
 }
@@ -102,7 +103,7 @@ mod tests {
             (json!("text"), "text"),
         ];
         for (output, text) in table {
-            assert_eq!(complete_text(&output), text, "{output}");
+            assert_eq!(output_text_with_all_keys(&output), text, "{output}");
         }
     }
 

@@ -1,7 +1,7 @@
-//! The fold of the records of a run.
+//! The history of a run, computed from its records.
 //!
-//! **Invariant:** the fold depends only on records, makes no decisions, and costs the same for each record. Its totals
-//! are those of [`ConversationState`](ensemble_core::conversation::ConversationState), which needs the ensemble.
+//! **Invariant:** a history depends only on records, makes no decisions, and costs the same for each record. Its totals equal those of
+//! [`ConversationState`](ensemble_core::conversation::ConversationState), which needs the ensemble.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use ensemble_language::data::ModelUsage;
 use ensemble_language::ensemble::{BudgetScope, BudgetStatus, ConversationLimits};
 
 use crate::ledger::{AgentActivity, ExecutionAccount};
-use crate::state::{RunDriver, RunState};
+use crate::state::{DriverProcess, RunState};
 use crate::summary::RunSummary;
 use crate::totals::{AgentTotals, RunTotals};
 
-/// The history of a run: the fold of its records.
+/// The history of a run, computed from its records: state, totals, pending requests and end.
 #[derive(Debug, Clone, Default)]
 pub struct RunHistory {
     start_event: Option<RunStarted>,
@@ -35,14 +35,14 @@ pub struct RunHistory {
     latest_turn: u32,
     is_turn_open: bool,
     end_event: Option<RunEnded>,
-    /// How often each dependency of an agent started the agent.
+    /// The number of times that each dependency of an agent started the agent.
     starts: HashMap<(Arc<str>, usize), usize>,
-    /// Why agents did not run in the latest turn in which they were examined.
+    /// The reasons why agents did not run in the latest turn that considered them.
     idle: HashMap<Arc<str>, String>,
 }
 
 impl RunHistory {
-    /// Folds the records of a run.
+    /// Creates the history from all records of a run.
     pub fn from_records<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut history = Self::default();
         records.into_iter().for_each(|record| history.apply_record(record));
@@ -60,33 +60,33 @@ impl RunHistory {
             }
             Event::RunResumed(event) => self.apply_resume(event),
             Event::MessageAdded(_) => {
-                self.abandon_turn();
+                self.abandon_open_turn();
                 self.used_before_message = self.usage();
             }
             Event::TurnStarted(event) => self.start_turn(event),
             Event::TurnFinished(_) => self.close_turn(true),
-            Event::Interrupted(_) => self.open.iter_mut().for_each(|one| one.interrupt(record.at)),
+            Event::Interrupted(_) => self.open.iter_mut().for_each(|one| one.interrupt_attempt(record.at)),
             Event::RunEnded(event) => self.apply_end(event),
             event => {
                 if let Some(agent) = event.agent_name() {
-                    self.execution_mut(agent).apply_event(event, record.at);
+                    self.get_or_open_execution(agent).apply_event(event, record.at);
                 }
             }
         }
     }
 
-    /// Returns the data with which the run was started; `None` before the first record.
+    /// Returns the first event of the run. Returns `None` before the first record.
     pub fn start_event(&self) -> Option<&RunStarted> {
         self.start_event.as_ref()
     }
 
-    /// Returns when the run was started.
+    /// Returns the time at which the run was started.
     pub fn started_at(&self) -> Option<DateTime<Utc>> {
         self.started_at
     }
 
-    /// Returns when the latest record was written.
-    pub fn latest_at(&self) -> Option<DateTime<Utc>> {
+    /// Returns the time of the latest record.
+    pub fn latest_record_at(&self) -> Option<DateTime<Utc>> {
         self.latest_at
     }
 
@@ -95,20 +95,20 @@ impl RunHistory {
         self.next_seq
     }
 
-    /// Returns the end of the run, if the run has ended and was not continued.
+    /// Returns the end of the run. Returns `None` if the run has not ended or was continued.
     pub fn end_event(&self) -> Option<&RunEnded> {
         self.end_event.as_ref()
     }
 
-    /// Returns the state of the run.
-    pub fn run_state(&self, driver: RunDriver) -> RunState {
+    /// Returns the state of the run, which also depends on the process that drives the run.
+    pub fn run_state(&self, driver: DriverProcess) -> RunState {
         let outcome = self.end_event.as_ref().map(|ended| ended.completion_reason);
         match (outcome, driver) {
             (Some(CompletionReason::WaitingForInput), _) => RunState::Waiting,
             (Some(outcome), _) => RunState::Ended(outcome),
             (None, _) if self.open.iter().any(|one| !one.requests.is_empty()) => RunState::Waiting,
-            (None, RunDriver::Process(_)) => RunState::Running,
-            (None, RunDriver::NoProcess) => RunState::Interrupted,
+            (None, DriverProcess::Process(_)) => RunState::Running,
+            (None, DriverProcess::NoProcess) => RunState::Interrupted,
         }
     }
 
@@ -143,35 +143,35 @@ impl RunHistory {
         closed + open
     }
 
-    /// Returns the totals of the agent's execution in the open turn; `None` if the agent has no such execution.
+    /// Returns the totals of the agent's execution in the open turn. Returns `None` if the agent has no such execution.
     pub fn open_execution_totals(&self, agent: &str) -> Option<AgentTotals> {
         let open = self.open.iter().find(|one| *one.agent == *agent);
         open.map(ExecutionAccount::current_totals)
     }
 
-    /// Returns the activity of the agent in the open turn; `None` if the agent has no execution there that has not ended.
+    /// Returns the activity of the agent in the open turn. Returns `None` if the agent has no unfinished execution there.
     pub fn agent_activity(&self, agent: &str) -> Option<AgentActivity> {
         let open = self.open.iter().find(|one| *one.agent == *agent);
         open.and_then(ExecutionAccount::current_activity)
     }
 
-    /// Returns the questions and permission requests without an answer, in the order of the executions.
+    /// Returns the pending questions and permission requests, in the order of the executions.
     pub fn pending_requests(&self) -> Vec<PendingRequest> {
         self.open.iter().flat_map(|one| one.requests.iter().cloned()).collect()
     }
 
-    /// Returns how often the dependency at this position started the agent.
-    pub fn start_count(&self, agent: &Arc<str>, position: usize) -> usize {
+    /// Returns the number of times that the dependency at this position has started the agent.
+    pub fn dependency_start_count(&self, agent: &Arc<str>, position: usize) -> usize {
         self.starts.get(&(agent.clone(), position)).copied().unwrap_or(0)
     }
 
-    /// Returns why the agent did not run in the latest turn in which it was examined, or in the whole run.
+    /// Returns the reason why the agent did not run in the latest turn that considered the agent, or in the whole run.
     pub fn idle_reason(&self, agent: &str) -> Option<&str> {
         self.idle.get(agent).map(String::as_str)
     }
 
-    /// Returns the summary of the run; `None` before the first record.
-    pub fn summarize_run(&self, id: RunId, driver: RunDriver) -> Option<RunSummary> {
+    /// Returns the summary of the run. Returns `None` before the first record.
+    pub fn summarize_run(&self, id: RunId, driver: DriverProcess) -> Option<RunSummary> {
         let started = self.start_event.as_ref()?;
         let totals = self.run_totals();
         Some(RunSummary {
@@ -197,6 +197,7 @@ impl RunHistory {
         })
     }
 
+    /// Opens the turn with its executions, counts the dependencies that started agents, and records the reasons of skipped agents.
     fn start_turn(&mut self, event: &TurnStarted) {
         self.close_turn(false);
         self.is_turn_open = true;
@@ -213,7 +214,7 @@ impl RunHistory {
         }
     }
 
-    /// Closes the open turn. `counts`: the turn is one of the turns of the run.
+    /// Closes the open turn and adds its executions to the totals. `counts` is true if the turn counts as a turn of the run.
     fn close_turn(&mut self, counts: bool) {
         self.closed_totals.turns += u32::from(counts);
         self.is_turn_open = false;
@@ -223,13 +224,14 @@ impl RunHistory {
         }
     }
 
-    /// A message abandons the open turn, which counts if an execution in it had finished.
-    fn abandon_turn(&mut self) {
+    /// Abandons the open turn because of a user message. The turn counts if one of its executions has finished.
+    fn abandon_open_turn(&mut self) {
         self.end_event = None;
         let has_finished = self.open.iter().any(ExecutionAccount::is_finished);
         self.close_turn(self.is_turn_open && has_finished);
     }
 
+    /// Removes the end of the run, and resumes the executions of the open turn.
     fn apply_resume(&mut self, event: &RunResumed) {
         self.end_event = None;
         for account in &mut self.open {
@@ -237,6 +239,7 @@ impl RunHistory {
         }
     }
 
+    /// Sets the end of the run, and the reasons of agents that did not run.
     fn apply_end(&mut self, event: &RunEnded) {
         let reasons = event.not_run.iter();
         self.idle
@@ -244,9 +247,8 @@ impl RunHistory {
         self.end_event = Some(event.clone());
     }
 
-    /// Returns the open execution of the agent. A fold that starts inside a turn meets executions that it has not seen
-    /// start.
-    fn execution_mut(&mut self, agent: &str) -> &mut ExecutionAccount {
+    /// Returns the open execution of the agent. Opens an account if the records of a fork or follower start inside the turn.
+    fn get_or_open_execution(&mut self, agent: &str) -> &mut ExecutionAccount {
         let open_index = self.open.iter().position(|one| *one.agent == *agent);
         let at = open_index.unwrap_or_else(|| {
             self.open.push(ExecutionAccount::new(agent.into(), self.latest_turn));

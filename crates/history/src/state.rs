@@ -1,21 +1,21 @@
-//! The state of a run: the one vocabulary of all front ends.
+//! The state of a run, in the words of all front ends.
 
 use std::fmt;
 
 use ensemble_core::conversation::CompletionReason;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The process that drives a run.
+/// The process that drives a run, or no process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunDriver {
+pub enum DriverProcess {
     /// The process with this id.
     Process(u32),
     /// No process.
     NoProcess,
 }
 
-impl RunDriver {
-    /// Returns the id of the process; `None` if no process drives the run.
+impl DriverProcess {
+    /// Returns the id of the process. Returns `None` if no process drives the run.
     pub fn process_id(self) -> Option<u32> {
         match self {
             Self::Process(process) => Some(process),
@@ -24,7 +24,7 @@ impl RunDriver {
     }
 }
 
-impl From<Option<u32>> for RunDriver {
+impl From<Option<u32>> for DriverProcess {
     fn from(process: Option<u32>) -> Self {
         process.map_or(Self::NoProcess, Self::Process)
     }
@@ -44,7 +44,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// Returns the word for users and programs.
+    /// Returns the state as a word for users and programs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -54,8 +54,8 @@ impl RunState {
         }
     }
 
-    /// Returns the words of all states.
-    pub fn state_names() -> impl Iterator<Item = &'static str> {
+    /// Lists the words of all states, without duplicates.
+    pub fn list_state_names() -> impl Iterator<Item = &'static str> {
         let outcomes = CompletionReason::ALL
             .into_iter()
             .filter(|outcome| *outcome != CompletionReason::WaitingForInput);

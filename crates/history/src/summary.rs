@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use ensemble_core::conversation::{CompletionReason, FailedWork};
+use ensemble_core::conversation::{AgentWorkCounts, CompletionReason};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_language::data::ModelUsage;
@@ -22,12 +22,12 @@ pub struct RunSummary {
     pub ensemble_file: String,
     /// The input.
     pub input: Arc<str>,
-    /// For a fork: the id of the other run.
+    /// The id of the run from which this run was forked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<Arc<str>>,
-    /// When the run was started.
+    /// The time at which the run was started.
     pub started_at: DateTime<Utc>,
-    /// When the latest record was written.
+    /// The time of the latest record.
     pub last_at: DateTime<Utc>,
     /// The state.
     pub state: RunState,
@@ -37,7 +37,7 @@ pub struct RunSummary {
     /// The outcome, if the run has ended and was not continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_reason: Option<CompletionReason>,
-    /// Whether the exit code of the run is 0, if the run has ended and was not continued.
+    /// True if the exit code of the run is 0. `None` if the run has not ended or was continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
     /// Details of the outcome: the limit, the agent, or the condition.
@@ -49,9 +49,9 @@ pub struct RunSummary {
     pub executions: usize,
     /// The number of executions that failed.
     pub failed: usize,
-    /// The agents of whose executions a part or a tool call failed.
+    /// The agents with failed parts or failed tool calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub failed_work: Vec<FailedWork>,
+    pub failed_work: Vec<AgentWorkCounts>,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
     /// The recorded questions and permission requests without an answer, in the order of the file.

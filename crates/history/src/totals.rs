@@ -3,12 +3,12 @@
 use std::ops::Add;
 use std::sync::Arc;
 
-use ensemble_core::conversation::{FailedWork, WorkCounts};
+use ensemble_core::conversation::{AgentWorkCounts, FailureCounts};
 use ensemble_language::data::ModelUsage;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-/// The totals of a run.
+/// The totals of a run: turns, all agents together, and each agent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunTotals {
     /// The number of turns: those that finished, and abandoned turns in which an execution had finished.
@@ -33,7 +33,7 @@ pub struct AgentTotals {
     pub parts: PartTotals,
     /// The tool calls of the model that ended.
     #[serde(skip)]
-    pub tool_calls: WorkCounts,
+    pub tool_calls: FailureCounts,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
     /// The duration of all attempts that ended, in seconds.
@@ -43,32 +43,32 @@ pub struct AgentTotals {
     pub latest_turn: Option<u32>,
 }
 
-/// The number of parts that ended.
+/// The numbers of ended, failed and listed parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartTotals {
-    /// All parts that ended.
+    /// The number of ended parts.
     pub ended_parts: usize,
-    /// The parts that failed.
+    /// The number of failed parts.
     pub failed_parts: usize,
-    /// The items of the lists.
+    /// The number of items in the lists.
     pub listed_parts: usize,
 }
 
 impl RunTotals {
-    /// Returns the agents of whose executions a part or a tool call failed, in the order of first starts.
-    pub fn list_failed_work(&self) -> Vec<FailedWork> {
-        let work = self.agents.iter().map(|(agent, totals)| FailedWork {
+    /// Lists the agents with failed parts or failed tool calls, in the order of their first starts.
+    pub fn list_failed_work(&self) -> Vec<AgentWorkCounts> {
+        let work = self.agents.iter().map(|(agent, totals)| AgentWorkCounts {
             agent: agent.clone(),
-            parts: WorkCounts {
+            parts: FailureCounts {
                 failed: totals.parts.failed_parts,
                 count: totals.parts.listed_parts,
             },
             tool_calls: totals.tool_calls,
         });
-        work.filter(FailedWork::has_failures).collect()
+        work.filter(AgentWorkCounts::has_failures).collect()
     }
 
-    /// Adds the totals of an execution of the agent.
+    /// Adds the totals of an execution of the agent to the totals of the run and of the agent.
     pub(crate) fn add_execution(&mut self, agent: &Arc<str>, one: AgentTotals) {
         self.all = self.all + one;
         let agent_totals = self.agents.entry(agent.clone()).or_default();

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use chrono::DateTime;
-use ensemble_core::conversation::{ConversationState, Event, Record, usage_by_agent};
-use ensemble_history::{RunDriver, RunHistory, RunState};
+use ensemble_core::conversation::{ConversationState, Event, Record, list_usage_by_agent};
+use ensemble_history::{DriverProcess, RunHistory, RunState};
 use ensemble_language::data::ModelUsage;
 use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
@@ -241,14 +241,14 @@ fn facts_of_state(state: &ConversationState) -> Facts {
         .map(|id| state.execution_count(id) as usize)
         .sum();
     let failed = state.list_executions().filter(|entry| entry.failure.is_some()).count();
-    let by_agent = usage_by_agent(state).into_iter();
+    let by_agent = list_usage_by_agent(state).into_iter();
     let by_agent = by_agent.map(|(name, usage)| (name.to_owned(), usage)).collect();
     let questions = state.pending_requests().count();
     (
-        state.finished_turns(),
+        state.finished_turn_count(),
         executions,
         failed,
-        state.usage_until_now(),
+        state.usage_with_open_turn(),
         by_agent,
         questions,
     )
@@ -301,7 +301,7 @@ proptest! {
         let whole = RunHistory::from_records(&script.records);
         prop_assert_eq!(history.run_totals(), whole.run_totals());
         prop_assert_eq!(history.pending_requests(), whole.pending_requests());
-        for driver in [RunDriver::NoProcess, RunDriver::Process(1)] {
+        for driver in [DriverProcess::NoProcess, DriverProcess::Process(1)] {
             prop_assert_eq!(history.run_state(driver), whole.run_state(driver));
         }
     }
@@ -315,8 +315,8 @@ fn a_run_has_one_state_for_every_end() {
     let states = |script: &Script| {
         let history = RunHistory::from_records(&script.records);
         (
-            history.run_state(RunDriver::NoProcess).as_str(),
-            history.run_state(RunDriver::Process(7)).as_str(),
+            history.run_state(DriverProcess::NoProcess).as_str(),
+            history.run_state(DriverProcess::Process(7)).as_str(),
         )
     };
     assert_eq!(states(&script), ("interrupted", "running"));
@@ -340,7 +340,7 @@ fn a_run_has_one_state_for_every_end() {
 
 #[test]
 fn every_state_is_read_as_it_is_written() {
-    for word in RunState::state_names() {
+    for word in RunState::list_state_names() {
         let state: RunState = serde_json::from_value(json!(word)).expect("a state");
         assert_eq!(state.as_str(), word);
     }

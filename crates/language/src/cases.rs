@@ -74,7 +74,7 @@ pub struct TestCase {
 
 /// A decision about a tool call that needs a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StubPermission {
+pub enum StubPermissionDecision {
     /// The call is made.
     Allow,
     /// The call is made, and so are all later calls of the tool without asking.
@@ -87,9 +87,9 @@ pub enum StubPermission {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StubPermissions {
     /// The same for every call.
-    Every(StubPermission),
+    Every(StubPermissionDecision),
     /// Request n gets decision n. Never empty.
-    Each(Vec<StubPermission>),
+    Each(Vec<StubPermissionDecision>),
 }
 
 /// The stubs of an agent.
@@ -118,7 +118,7 @@ pub struct StubResult {
 
 impl StubResult {
     /// Returns a stub that returns this output without a delay, tokens, costs or failed attempts.
-    pub fn without_delay(output: StubOutput) -> Self {
+    pub fn from_output_only(output: StubOutput) -> Self {
         Self {
             output,
             delay: Duration::ZERO,

@@ -432,7 +432,7 @@ impl ExecutionFailure {
     /// the process failed.
     #[must_use]
     pub fn with_process_output(self, exit_code: Option<i32>, stdout: &str, stderr: &str) -> Self {
-        let (stdout, stderr) = (stream_end(stdout), stream_end(stderr));
+        let (stdout, stderr) = (kept_stream_end(stdout), kept_stream_end(stderr));
         let mut error = self.error;
         if matches!(
             self.kind,
@@ -477,7 +477,7 @@ impl ExecutionFailure {
 }
 
 /// Returns the last [`KEPT_STREAM_BYTES`] bytes of a text, or fewer, so that no character is cut.
-pub fn stream_end(text: &str) -> &str {
+pub fn kept_stream_end(text: &str) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(KEPT_STREAM_BYTES))..]
 }
 

@@ -16,21 +16,21 @@ pub type ExternalDefinitionDigests = BTreeMap<Arc<str>, AgentDefinitionDigests>;
 /// The definition of an agent: the digest of every part that determines its results.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct AgentDefinitionDigests(BTreeMap<DefinitionPart, Arc<str>>);
+pub struct AgentDefinitionDigests(BTreeMap<AgentDefinitionPart, Arc<str>>);
 
 /// A part of a definition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct DefinitionPart {
+pub struct AgentDefinitionPart {
     /// The kind of part.
-    pub kind: DefinitionPartKind,
+    pub kind: AgentDefinitionPartKind,
     /// The name: a key of the agent, a name in the ensemble, or a file.
     pub name: Arc<str>,
 }
 
 /// The kinds of parts of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DefinitionPartKind {
+pub enum AgentDefinitionPartKind {
     /// A key of the agent itself.
     Key,
     /// A model profile, with its fallbacks.
@@ -55,12 +55,12 @@ pub enum DefinitionPartKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DefinitionDifference {
     /// The part has another digest, or only one definition has the part.
-    Changed(DefinitionPart),
+    Changed(AgentDefinitionPart),
     /// The digest of the part was not recorded.
-    Unknown(DefinitionPart),
+    Unknown(AgentDefinitionPart),
 }
 
-impl DefinitionPartKind {
+impl AgentDefinitionPartKind {
     const ALL: [Self; 9] = [
         Self::Key,
         Self::Profile,
@@ -89,41 +89,43 @@ impl DefinitionPartKind {
     }
 }
 
-impl DefinitionPart {
+impl AgentDefinitionPart {
     /// Returns the part of this kind and name.
-    pub fn new(kind: DefinitionPartKind, name: impl Into<Arc<str>>) -> Self {
+    pub fn new(kind: AgentDefinitionPartKind, name: impl Into<Arc<str>>) -> Self {
         let name = name.into();
         Self { kind, name }
     }
 }
 
 /// ``tool `charge` ``.
-impl fmt::Display for DefinitionPart {
+impl fmt::Display for AgentDefinitionPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`", self.kind.word(), self.name)
     }
 }
 
-impl From<DefinitionPart> for String {
-    fn from(part: DefinitionPart) -> Self {
+impl From<AgentDefinitionPart> for String {
+    fn from(part: AgentDefinitionPart) -> Self {
         format!("{}: {}", part.kind.word(), part.name)
     }
 }
 
-impl TryFrom<String> for DefinitionPart {
+impl TryFrom<String> for AgentDefinitionPart {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let unknown = || format!("`{text}` is not the name of a part of a definition");
         let (word, name) = text.split_once(": ").ok_or_else(unknown)?;
-        let kind = DefinitionPartKind::ALL.into_iter().find(|kind| kind.word() == word);
+        let kind = AgentDefinitionPartKind::ALL
+            .into_iter()
+            .find(|kind| kind.word() == word);
         Ok(Self::new(kind.ok_or_else(unknown)?, name))
     }
 }
 
 impl DefinitionDifference {
     /// Returns the part that differs or might differ.
-    pub fn part(&self) -> &DefinitionPart {
+    pub fn part(&self) -> &AgentDefinitionPart {
         match self {
             Self::Changed(part) | Self::Unknown(part) => part,
         }
@@ -142,17 +144,17 @@ impl fmt::Display for DefinitionDifference {
 
 impl AgentDefinitionDigests {
     /// Adds a part with the digest of its text.
-    pub fn add_part(&mut self, part: DefinitionPart, text: &str) {
+    pub fn add_part(&mut self, part: AgentDefinitionPart, text: &str) {
         self.add_part_digest(part, sha256_of_text(text).into());
     }
 
     /// Adds a part with its digest.
-    pub fn add_part_digest(&mut self, part: DefinitionPart, digest: Arc<str>) {
+    pub fn add_part_digest(&mut self, part: AgentDefinitionPart, digest: Arc<str>) {
         self.0.insert(part, digest);
     }
 
     /// Adds the parts of another definition. Equal parts are replaced.
-    pub fn extend(&mut self, other: &Self) {
+    pub fn add_or_replace_parts(&mut self, other: &Self) {
         let parts = other.0.iter();
         self.0
             .extend(parts.map(|(part, digest)| (part.clone(), digest.clone())));
@@ -164,19 +166,19 @@ impl AgentDefinitionDigests {
     }
 
     /// Returns the parts and their digests.
-    pub fn iter(&self) -> impl Iterator<Item = (&DefinitionPart, &Arc<str>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&AgentDefinitionPart, &Arc<str>)> {
         self.0.iter()
     }
 
     /// Returns the parts that differ. Parts that only one definition has are returned only if nothing else differs, because a
     /// changed key explains them. Keys of the agent are always returned.
-    pub fn list_differing_parts(&self, other: &Self) -> Vec<DefinitionPart> {
-        let parts: BTreeSet<&DefinitionPart> = self.0.keys().chain(other.0.keys()).collect();
+    pub fn list_differing_parts(&self, other: &Self) -> Vec<AgentDefinitionPart> {
+        let parts: BTreeSet<&AgentDefinitionPart> = self.0.keys().chain(other.0.keys()).collect();
         let differing = parts.into_iter().filter(|part| self.0.get(*part) != other.0.get(*part));
-        let is_on_one_side = |part: &DefinitionPart| {
-            part.kind != DefinitionPartKind::Key && (self.0.contains_key(part) != other.0.contains_key(part))
+        let is_on_one_side = |part: &AgentDefinitionPart| {
+            part.kind != AgentDefinitionPartKind::Key && (self.0.contains_key(part) != other.0.contains_key(part))
         };
-        let (one_sided, both): (Vec<DefinitionPart>, Vec<DefinitionPart>) =
+        let (one_sided, both): (Vec<AgentDefinitionPart>, Vec<AgentDefinitionPart>) =
             differing.cloned().partition(is_on_one_side);
         if both.is_empty() { one_sided } else { both }
     }
@@ -186,40 +188,40 @@ impl AgentDefinitionDigests {
 mod tests {
     use super::*;
 
-    fn definition(parts: &[(DefinitionPartKind, &str, &str)]) -> AgentDefinitionDigests {
+    fn definition(parts: &[(AgentDefinitionPartKind, &str, &str)]) -> AgentDefinitionDigests {
         let mut definition = AgentDefinitionDigests::default();
         for (kind, name, text) in parts {
-            definition.add_part(DefinitionPart::new(*kind, *name), text);
+            definition.add_part(AgentDefinitionPart::new(*kind, *name), text);
         }
         definition
     }
 
     #[test]
     fn a_part_reads_back_from_its_text() {
-        for kind in DefinitionPartKind::ALL {
-            let part = DefinitionPart::new(kind, "scripts/a: b.py");
-            assert_eq!(DefinitionPart::try_from(String::from(part.clone())), Ok(part));
+        for kind in AgentDefinitionPartKind::ALL {
+            let part = AgentDefinitionPart::new(kind, "scripts/a: b.py");
+            assert_eq!(AgentDefinitionPart::try_from(String::from(part.clone())), Ok(part));
         }
-        assert!(DefinitionPart::try_from("moon: x".to_owned()).is_err());
+        assert!(AgentDefinitionPart::try_from("moon: x".to_owned()).is_err());
     }
 
     #[test]
     fn parts_on_one_side_are_named_only_if_nothing_else_differs() {
         let one = definition(&[
-            (DefinitionPartKind::Key, "script", "a.sh"),
-            (DefinitionPartKind::Script, "a.sh", "1"),
+            (AgentDefinitionPartKind::Key, "script", "a.sh"),
+            (AgentDefinitionPartKind::Script, "a.sh", "1"),
         ]);
         let other = definition(&[
-            (DefinitionPartKind::Key, "script", "b.sh"),
-            (DefinitionPartKind::Script, "b.sh", "1"),
+            (AgentDefinitionPartKind::Key, "script", "b.sh"),
+            (AgentDefinitionPartKind::Script, "b.sh", "1"),
         ]);
         assert_eq!(
             one.list_differing_parts(&other),
-            [DefinitionPart::new(DefinitionPartKind::Key, "script")]
+            [AgentDefinitionPart::new(AgentDefinitionPartKind::Key, "script")]
         );
         let moved = definition(&[
-            (DefinitionPartKind::Key, "script", "a.sh"),
-            (DefinitionPartKind::Script, "scripts/a.sh", "1"),
+            (AgentDefinitionPartKind::Key, "script", "a.sh"),
+            (AgentDefinitionPartKind::Script, "scripts/a.sh", "1"),
         ]);
         let names = one
             .list_differing_parts(&moved)

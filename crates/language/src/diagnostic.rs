@@ -144,16 +144,16 @@ impl Finding {
 
     /// Suggests a word of the language instead of the key or the value. The fix is safe if the word is only spelled differently.
     #[must_use]
-    pub fn with_near_word_fix(self, near: &NearWord<'_>) -> Self {
+    pub fn with_near_word_fix(self, near: &SimilarWord<'_>) -> Self {
         let change = RouteEdit::WriteText(self.at.clone(), near.word.to_owned());
-        self.with_suggestion(near.word, FixApplicability::safe_if(near.is_same_word), change)
+        self.with_suggested_word_fix(near.word, FixApplicability::safe_if(near.is_same_word), change)
     }
 
     /// Suggests another user-defined name instead of the only occurrence of `written`.
     #[must_use]
     pub fn with_near_name_fix(self, written: &str, near: &str) -> Self {
         let change = RouteEdit::ReplaceWord(self.at.clone(), written.to_owned(), near.to_owned());
-        self.with_suggestion(near, FixApplicability::Unsafe, change)
+        self.with_suggested_word_fix(near, FixApplicability::Unsafe, change)
     }
 
     /// Returns the error that an ensemble has no agent with this name, with the most similar name or a list of the agents.
@@ -183,7 +183,7 @@ impl Finding {
     }
 
     /// Adds the help `did you mean …?` and the fix that writes the word.
-    fn with_suggestion(self, word: &str, applicability: FixApplicability, edit: RouteEdit) -> Self {
+    fn with_suggested_word_fix(self, word: &str, applicability: FixApplicability, edit: RouteEdit) -> Self {
         self.with_help(format!("did you mean `{word}`?"))
             .with_fix(RouteFix::new(applicability, format!("write `{word}`"), edit))
     }
@@ -210,7 +210,7 @@ impl Diagnostic {
 
 /// A word that is similar to another word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NearWord<'w> {
+pub struct SimilarWord<'w> {
     /// The most similar word.
     pub word: &'w str,
     /// Whether both are the same word, apart from case, hyphens and underscores. Any other word is only a guess.
@@ -223,7 +223,7 @@ pub fn find_similar_word<'w>(word: &str, candidates: impl Iterator<Item = &'w st
 }
 
 /// Returns the most similar of the first 1000 words, and whether it is the same word in another spelling.
-pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<NearWord<'w>> {
+pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<SimilarWord<'w>> {
     const MOST: usize = 1000;
     const LONGEST: usize = 64;
     let length = word.chars().take(LONGEST + 1).count();
@@ -244,7 +244,7 @@ pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w st
         }
     }
     let letters = |word: &str| word.to_lowercase().replace(['-', '_'], "");
-    best.map(|(_, near)| NearWord {
+    best.map(|(_, near)| SimilarWord {
         word: near,
         is_same_word: letters(near) == letters(word),
     })
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_near_word_is_the_same_word_only_in_another_spelling() {
         let near = |word: &str, words: &[&'static str]| find_nearest_word(word, words.iter().copied());
-        let found = |word, is_same_word| Some(NearWord { word, is_same_word });
+        let found = |word, is_same_word| Some(SimilarWord { word, is_same_word });
         assert_eq!(near("scrpt", &["name", "script", "model"]), found("script", false));
         assert_eq!(near("scripts", &["skript", "script"]), found("script", false));
         assert_eq!(near("writer3", &["writer1", "writer2"]), found("writer1", false));

@@ -21,7 +21,7 @@ pub struct ExecutionHistory {
 
 impl ExecutionHistory {
     /// The fields of an entry. None of them differs when the same conversation is held again.
-    pub const FIELDS: [&str; 5] = ["agent_name", "turn_number", "execution", "output_data", "success"];
+    pub const REPRODUCIBLE_FIELDS: [&str; 5] = ["agent_name", "turn_number", "execution", "output_data", "success"];
 
     /// Returns the latest executions of the history, at most `count`.
     pub fn from_latest(history: Arc<dyn ConditionHistory>, count: usize) -> Self {
@@ -42,8 +42,8 @@ impl ExecutionHistory {
     }
 
     /// Returns a reproducible field of the entry with index `at`. Returns `None` if there is no such entry or field.
-    pub fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>> {
-        if at >= self.len() || !Self::FIELDS.contains(&name) {
+    pub fn reproducible_field_value(&self, at: usize, name: &str) -> Option<Arc<Value>> {
+        if at >= self.len() || !Self::REPRODUCIBLE_FIELDS.contains(&name) {
             return None;
         }
         self.history.as_ref()?.field_value(self.from + at, name)
@@ -59,8 +59,8 @@ impl ExecutionHistory {
 
     /// Returns the agent of the entry with index `at`, and the number of its execution.
     pub fn find_execution(&self, at: usize) -> Option<(Arc<str>, u32)> {
-        let agent = self.field_value(at, "agent_name")?;
-        let execution = self.field_value(at, "execution")?.as_u64()?;
+        let agent = self.reproducible_field_value(at, "agent_name")?;
+        let execution = self.reproducible_field_value(at, "execution")?.as_u64()?;
         Some((agent.as_str()?.into(), u32::try_from(execution).ok()?))
     }
 
@@ -72,10 +72,10 @@ impl ExecutionHistory {
 
     /// Renders one entry as a heading and its output or error. Returns `None` if there is no such entry.
     fn render_block(&self, at: usize) -> Option<String> {
-        let agent = self.field_value(at, "agent_name")?;
-        let (agent, turn) = (agent.as_str()?, self.field_value(at, "turn_number")?);
-        let output = self.field_value(at, "output_data")?;
-        let is_failure = *self.field_value(at, "success")? == Value::Bool(false);
+        let agent = self.reproducible_field_value(at, "agent_name")?;
+        let (agent, turn) = (agent.as_str()?, self.reproducible_field_value(at, "turn_number")?);
+        let output = self.reproducible_field_value(at, "output_data")?;
+        let is_failure = *self.reproducible_field_value(at, "success")? == Value::Bool(false);
         Some(
             match output.get("error").and_then(Value::as_str).filter(|_| is_failure) {
                 Some(error) => format!("## {agent} failed in turn {turn}\n{error}"),
@@ -110,9 +110,9 @@ struct SerializableEntry<'a>(&'a ExecutionHistory, usize);
 
 impl Serialize for SerializableEntry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(ExecutionHistory::FIELDS.len()))?;
-        for name in ExecutionHistory::FIELDS {
-            map.serialize_entry(name, &self.0.field_value(self.1, name))?;
+        let mut map = serializer.serialize_map(Some(ExecutionHistory::REPRODUCIBLE_FIELDS.len()))?;
+        for name in ExecutionHistory::REPRODUCIBLE_FIELDS {
+            map.serialize_entry(name, &self.0.reproducible_field_value(self.1, name))?;
         }
         map.end()
     }

@@ -46,11 +46,11 @@ pub fn fix_text(
         applied_fixes: 0,
     };
     for _ in 0..MAX_FIX_ROUNDS {
-        let fixes = list_applicable_fixes(&now, with_unsafe);
-        let together = try_fixes(&now, &fixes, &mut check);
+        let fixes = list_own_applicable_fixes(&now, with_unsafe);
+        let together = apply_fixes_unless_worse(&now, &fixes, &mut check);
         let next = together.or_else(|| {
             let mut alone = fixes.iter().filter(|_| fixes.len() > 1);
-            alone.find_map(|fix| try_fixes(&now, std::slice::from_ref(fix), &mut check))
+            alone.find_map(|fix| apply_fixes_unless_worse(&now, std::slice::from_ref(fix), &mut check))
         });
         match next {
             Some(next) => now = next,
@@ -61,7 +61,7 @@ pub fn fix_text(
 }
 
 /// Returns the fixes of this file that may be applied.
-fn list_applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<TextFix> {
+fn list_own_applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<TextFix> {
     let fixes = now.checked.findings.iter().filter_map(|finding| finding.fix.as_ref());
     fixes
         .filter(|fix| with_unsafe || fix.applicability == FixApplicability::Safe)
@@ -71,7 +71,7 @@ fn list_applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<TextFix> {
 }
 
 /// Applies these fixes and checks the text. Returns `None` if nothing changes or the text becomes worse.
-fn try_fixes(
+fn apply_fixes_unless_worse(
     now: &FixedText,
     fixes: &[TextFix],
     check: &mut impl FnMut(&SourceText) -> TextFindings,

@@ -22,7 +22,7 @@ pub fn is_rhai_script(script: &str) -> bool {
 }
 
 /// Returns the name with hyphens instead of blanks; `None` if something else is wrong with the name.
-pub fn correct_name(name: &str) -> Option<String> {
+pub fn correct_blanks_in_name(name: &str) -> Option<String> {
     let words: Vec<&str> = name.split_whitespace().collect();
     let joined_name = words.join("-");
     (joined_name != name && is_name(&joined_name)).then_some(joined_name)

@@ -116,7 +116,7 @@ pub enum ProfileError {
 /// An error in the text of an override.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not a model override; write `PROFILE=PROVIDER/MODEL` or `PROFILE=simulated`")]
-pub struct OverrideError {
+pub struct ModelOverrideError {
     /// The text.
     pub given: String,
 }
@@ -272,7 +272,7 @@ impl ModelProfiles {
     }
 
     /// Returns the profiles of all sources, without the built-in profile.
-    pub fn written_profiles(&self) -> impl Iterator<Item = &ModelProfile> {
+    pub fn source_profiles(&self) -> impl Iterator<Item = &ModelProfile> {
         self.named_profiles().map(|(_, profile)| profile)
     }
 
@@ -321,10 +321,10 @@ impl ModelOverride {
 }
 
 impl FromStr for ModelOverride {
-    type Err = OverrideError;
+    type Err = ModelOverrideError;
 
-    fn from_str(text: &str) -> Result<Self, OverrideError> {
-        let wrong = || OverrideError { given: text.to_owned() };
+    fn from_str(text: &str) -> Result<Self, ModelOverrideError> {
+        let wrong = || ModelOverrideError { given: text.to_owned() };
         let (profile, answers) = text.split_once('=').ok_or_else(wrong)?;
         let (provider, model) = match answers.trim().split_once('/') {
             Some((provider, model)) if !model.is_empty() => (provider, model),
@@ -385,14 +385,14 @@ pub fn check_provider(link: &ChainedProfile) -> Result<(), ProfileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ensemble::{PreparedReply, SimulatedReplySource};
+    use crate::ensemble::{SimulatedReply, SimulatedReplySource};
 
     fn profile(provider: &str, says: &str) -> ModelProfile {
         ModelProfile {
             provider: provider.into(),
             system_prompt: Some(says.into()),
             simulated: (provider == SIMULATED_PROVIDER)
-                .then(|| SimulatedReplySource::Replies(vec![PreparedReply::Text(says.into())])),
+                .then(|| SimulatedReplySource::Replies(vec![SimulatedReply::Text(says.into())])),
             base_url: Some("http://here".into()),
             ..ModelProfile::default()
         }

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use crate::condition::ConditionText;
 use crate::ensemble::{
-    Agent, AgentKind, ConversationLimits, ConversationSpec, Dependency, DependencyPosition, Ensemble, OnError, OnLimit,
-    OnResume, RequiredResult, RetryPolicy, TurnTrigger, WaitFor,
+    Agent, AgentKind, AgentTrigger, ConversationLimits, ConversationSpec, Dependency, DependencyPosition, Ensemble,
+    OnError, OnLimit, OnResume, RequiredResult, RetryPolicy, WaitForOutputs,
 };
 use crate::plan::Plan;
 
@@ -34,7 +34,7 @@ const EXCLUSIVE_CONDITIONS: [&str; 2] = [
 
 /// Generates a dependency on one of the agents `a0`, `a1`, …
 fn random_dependency(agents: usize) -> impl Strategy<Value = Dependency> {
-    let wait_for = prop_oneof![4 => Just(WaitFor::Update), 1 => Just(WaitFor::Settled), 1 => Just(WaitFor::Nothing)];
+    let wait_for = prop_oneof![4 => Just(WaitForOutputs::Update), 1 => Just(WaitForOutputs::Settled), 1 => Just(WaitForOutputs::Nothing)];
     let on = prop_oneof![3 => Just(RequiredResult::Success), 1 => Just(RequiredResult::Failure), 1 => Just(RequiredResult::Any)];
     let condition = prop::option::of(prop::sample::select(CHANGING_CONDITIONS.to_vec()));
     (
@@ -63,8 +63,7 @@ fn random_dependency(agents: usize) -> impl Strategy<Value = Dependency> {
 /// Generates the agent `a{at}` of an ensemble with this number of agents.
 fn random_agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
     let dependencies = prop::collection::vec(random_dependency(agents), 0..4);
-    let trigger =
-        prop_oneof![7 => Just(TurnTrigger::News), 2 => Just(TurnTrigger::EveryTurn), 1 => Just(TurnTrigger::Request)];
+    let trigger = prop_oneof![7 => Just(AgentTrigger::News), 2 => Just(AgentTrigger::EveryTurn), 1 => Just(AgentTrigger::Request)];
     (dependencies, 1_u32..5, trigger, any::<bool>()).prop_map(move |(dependencies, max_turns, trigger, triggers)| {
         Agent {
             name: format!("a{at}").into(),

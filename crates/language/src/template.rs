@@ -44,7 +44,7 @@ pub use self::missing_keys::{MissingKeyCollector, MissingOutputKey};
 pub use self::printed_paths::{PrintedPath, list_printed_paths};
 pub use self::render_check::{RenderStopCheck, render_with_check};
 use self::scan::{DEPTH_LIMIT, TemplateScan, scan_template};
-pub use self::syntax::{TagKind, TemplateTag, contains_tag_start, iter_tags};
+pub use self::syntax::{TemplateTag, TemplateTagKind, contains_tag_start, iter_tags};
 pub use self::typing::{VariableTypeLookup, find_type_problems, list_filter_words};
 pub use crate::data::render_output_text;
 use crate::data::{AgentRequest, JsonMap, RunContext};
@@ -157,7 +157,7 @@ impl Template {
             .map(|template| list_undeclared_variables(&compiled.environment, &template))
             .unwrap_or_default();
         let template = Self(Arc::new(compiled));
-        if !is_constant(text) {
+        if !contains_no_brace(text) {
             return Ok(template);
         }
         // A text that is too long is an error of the execution.
@@ -241,7 +241,7 @@ impl CompiledTemplate {
 
 /// Scans a template. # Errors: it is nested too deeply, or uses another template.
 fn scan_checked(text: &str) -> Result<TemplateScan, TemplateCheckError> {
-    let scan = match is_constant(text) {
+    let scan = match contains_no_brace(text) {
         true => TemplateScan {
             is_light: true,
             ..TemplateScan::default()
@@ -297,7 +297,7 @@ fn too_deep_message() -> String {
 /// # Errors
 /// The text is not a template, or there is such a variable.
 pub fn check_template(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), TemplateCheckError> {
-    if is_constant(text) {
+    if contains_no_brace(text) {
         return Ok(());
     }
     let template = parse_checked(text)?;
@@ -334,7 +334,7 @@ pub fn list_news_agents(text: &str) -> Vec<(String, Span)> {
 
 /// Returns the names that a template reads as `VARIABLE.NAME`, each with its place; empty if it is not a template.
 fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
-    if is_constant(text) || !text.contains(variable) {
+    if contains_no_brace(text) || !text.contains(variable) {
         return Vec::new();
     }
     let Ok(template) = parse_checked(text) else {
@@ -358,7 +358,7 @@ fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
 
 /// Returns the paths that a template reads, with their literal keys: `context.draft`. Returns none if the text is no template.
 pub fn list_read_paths(text: &str) -> Vec<String> {
-    if is_constant(text) {
+    if contains_no_brace(text) {
         return Vec::new();
     }
     let paths = parse_checked(text).map(|template| template.undeclared_variables(true));
@@ -383,7 +383,7 @@ pub fn uses_history(text: &str) -> bool {
 
 /// Returns the variables of a template, sorted. Returns none if the text is no template.
 fn list_used_variables(text: &str) -> Vec<String> {
-    if is_constant(text) {
+    if contains_no_brace(text) {
         return Vec::new();
     }
     parse_checked(text).map_or_else(
@@ -464,7 +464,9 @@ fn render_task_blocks(scope: &TemplateScope) -> Vec<String> {
 /// Returns the expression of a text that is exactly one `{{ expression }}`.
 fn find_only_expression(text: &str) -> Option<&str> {
     let text = text.trim();
-    let tag = iter_tags(text).next().filter(|tag| tag.kind == TagKind::Output)?;
+    let tag = iter_tags(text)
+        .next()
+        .filter(|tag| tag.kind == TemplateTagKind::Output)?;
     let is_whole = tag.is_closed && tag.inner_span.start == 2 && tag.inner_span.end + 2 == text.len();
     let inside = &text[tag.inner_span.start..tag.inner_span.end];
     let inside = inside.trim_start_matches(['-', '+']).trim_end_matches('-');
@@ -472,7 +474,7 @@ fn find_only_expression(text: &str) -> Option<&str> {
 }
 
 /// Returns whether the text has no brace, and so no expression, tag or comment.
-fn is_constant(text: &str) -> bool {
+fn contains_no_brace(text: &str) -> bool {
     !text.contains('{')
 }
 
@@ -487,7 +489,7 @@ fn build_environment() -> Environment<'static> {
             // The data of the rendering notes it.
             let _nothing = state.lookup(view::PRINTED_NOTHING);
         }
-        render_check::check_may_render()?;
+        render_check::fail_if_render_stopped()?;
         minijinja::escape_formatter(out, state, value)
     });
     environment.add_filter("tojson", view::to_json_text);

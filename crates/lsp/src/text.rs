@@ -68,7 +68,7 @@ impl EditorText {
         let line = self.lines.partition_point(|&start| start <= offset) - 1;
         let before = &self.text[self.lines[line]..offset];
         let column: usize = before.chars().map(|c| self.code_unit_count(c)).sum();
-        Position::new(to_u32(line), to_u32(column))
+        Position::new(to_saturated_u32(line), to_saturated_u32(column))
     }
 
     /// Returns the range of some bytes.
@@ -103,7 +103,7 @@ impl EditorText {
 }
 
 /// Converts a count, limited to the largest `u32`.
-fn to_u32(count: usize) -> u32 {
+fn to_saturated_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 

@@ -1,11 +1,11 @@
-//! Help for writing ensembles: nothing here runs one.
+//! The tools for authors of ensembles: schema, validate, check, explain and graph.
 //!
-//! Invariant: nothing here runs an ensemble, reports a file outside of the served folder, or quotes a file that is not an ensemble.
+//! Invariant: no tool for authors runs an ensemble, reports a file outside of the served folder, or quotes a file that is not an ensemble.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ensemble_explore::{Exploration, ExplorationBudget, Inside, explore_while};
+use ensemble_explore::{Exploration, ExplorationBudget, KnownNestedResults, explore_while_time_remains};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::schema::{ENSEMBLE_SCHEMA, TEST_SCHEMA, config_schema};
@@ -14,7 +14,7 @@ use ensemble_language::source::SourceText;
 use ensemble_language::yaml::document::MAX_BYTES;
 use ensemble_project::Project;
 use ensemble_project::check::EnsembleFolder;
-use ensemble_project::nested::{NestedEnsemble, load_nested};
+use ensemble_project::nested::{LoadedNestedEnsemble, load_with_nested};
 use ensemble_project::prepare::{check_loaded_ensemble, prepare_text};
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{ExploredEnsemble, render_explorations_json};
@@ -25,17 +25,17 @@ use crate::catalog::{EnsembleToolCatalog, resolve_readable_ensemble};
 use crate::skill::SKILL_MARKDOWN;
 use crate::tools::ToolArguments;
 
-/// Maximum number of states of an exploration.
+/// The maximum number of states of an exploration.
 const MAX_EXPLORED_STATES: u64 = 20_000;
-/// Maximum duration of an exploration.
+/// The maximum duration of an exploration.
 const MAX_EXPLORATION_TIME: Duration = Duration::from_secs(10);
-/// Name of a text that is not in a file.
+/// The name of a text that is not in a file.
 const TEXT_FILE_NAME: &str = "text.yaml";
 
-/// Function that draws an ensemble in a format: mermaid, dot, svg or ascii.
-pub type DrawGraph = fn(&Ensemble, &str) -> Option<String>;
+/// A function that draws an ensemble in a format: mermaid, dot, svg or ascii.
+pub type GraphDrawFn = fn(&Ensemble, &str) -> Option<String>;
 
-/// Output of a tool for authors: a text or a JSON document.
+/// The output of a tool for authors: a text or a JSON document.
 pub(crate) enum AuthoringOutput {
     /// A text.
     Text(String),
@@ -43,13 +43,13 @@ pub(crate) enum AuthoringOutput {
     Document(Value),
 }
 
-/// Ensemble in the arguments of a call: a file, or a text.
+/// The ensemble in the arguments of a call: a file, or a text.
 enum EnsembleArgument {
     File(PathBuf),
     Text(SourceText),
 }
 
-/// Takes the argument `ensemble` or `text`, but not both.
+/// Removes the argument `ensemble` or `text` from the arguments. Returns `None` if both are missing. Fails if both are present.
 fn take_ensemble_argument(
     arguments: &mut ToolArguments,
     project: &Project,
@@ -70,7 +70,7 @@ fn take_ensemble_argument(
     }
 }
 
-/// Takes the argument `ensemble` or `text`. Fails if both are missing.
+/// Removes the argument `ensemble` or `text` from the arguments. Fails if both are missing or both are present.
 fn take_required_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<EnsembleArgument, String> {
     take_ensemble_argument(arguments, project)?.ok_or_else(|| "give `ensemble` or `text`".to_owned())
 }
@@ -117,14 +117,14 @@ pub(crate) fn run_validate_tool(mut arguments: ToolArguments, project: &Project)
     let findings = match given_ensemble {
         Some(EnsembleArgument::File(file)) => {
             let source = project.read_file(&file).map_err(|error| error.to_string())?;
-            check_text(&source, &file, project)
+            check_ensemble_text(&source, &file, project)
         }
-        Some(EnsembleArgument::Text(source)) => check_text(&source, Path::new(TEXT_FILE_NAME), project),
+        Some(EnsembleArgument::Text(source)) => check_ensemble_text(&source, Path::new(TEXT_FILE_NAME), project),
         None => {
             let wrong = EnsembleToolCatalog::load_catalog(project).invalid_ensembles.into_iter();
             let of_file = |file: PathBuf| {
                 let source = project.read_file(&file).ok()?;
-                Some(check_text(&source, &file, project))
+                Some(check_ensemble_text(&source, &file, project))
             };
             wrong.filter_map(|wrong| of_file(wrong.file)).flatten().collect()
         }
@@ -141,7 +141,7 @@ pub(crate) fn run_validate_tool(mut arguments: ToolArguments, project: &Project)
 }
 
 /// Loads and checks the text as an ensemble with this path.
-fn check_text(source: &SourceText, file: &Path, project: &Project) -> Vec<Diagnostic> {
+fn check_ensemble_text(source: &SourceText, file: &Path, project: &Project) -> Vec<Diagnostic> {
     let loaded = load_ensemble(source);
     check_loaded_ensemble(&loaded, &EnsembleFolder::for_file(file, project))
 }
@@ -154,7 +154,7 @@ pub(crate) fn run_check_tool(mut arguments: ToolArguments, project: &Project) ->
     let (outer, inner) = match given_ensemble {
         EnsembleArgument::File(file) => {
             let outer_and_inner =
-                load_nested(&file, project, false, codes::UNANSWERED).map_err(|error| error.to_string())?;
+                load_with_nested(&file, project, false, codes::UNANSWERED).map_err(|error| error.to_string())?;
             (outer_and_inner.0, outer_and_inner.1)
         }
         EnsembleArgument::Text(source) => (prepare_ensemble_text(source, project)?, Vec::new()),
@@ -162,7 +162,7 @@ pub(crate) fn run_check_tool(mut arguments: ToolArguments, project: &Project) ->
     let started_at = tokio::time::Instant::now();
     let parts = u32::try_from(inner.len() + 1).unwrap_or(u32::MAX);
     let mut at = 0;
-    let mut explore = |named: &NestedEnsemble, inside: &Inside| {
+    let mut explore = |named: &LoadedNestedEnsemble, inside: &KnownNestedResults| {
         at += 1;
         let has_time = || started_at.elapsed() < MAX_EXPLORATION_TIME / parts * at;
         let budget = ExplorationBudget {
@@ -170,10 +170,10 @@ pub(crate) fn run_check_tool(mut arguments: ToolArguments, project: &Project) ->
             nobody_answers: false,
             inside: Some(inside),
         };
-        explore_while(&named.prepared.plan, budget, &has_time)
+        explore_while_time_remains(&named.prepared.plan, budget, &has_time)
     };
     let (of_outer, of_inner) = explore_with_nested(&outer, &inner, project, &mut explore);
-    let explored = |(named, found): (&NestedEnsemble, Exploration)| {
+    let explored = |(named, found): (&LoadedNestedEnsemble, Exploration)| {
         ExploredEnsemble::new(&named.prepared.plan, &named.path, found)
     };
     let outer = explored((&outer, of_outer));
@@ -184,12 +184,12 @@ pub(crate) fn run_check_tool(mut arguments: ToolArguments, project: &Project) ->
 }
 
 /// Prepares a text as if it were a file in the folder.
-fn prepare_ensemble_text(source: SourceText, project: &Project) -> Result<NestedEnsemble, String> {
+fn prepare_ensemble_text(source: SourceText, project: &Project) -> Result<LoadedNestedEnsemble, String> {
     let folder = project.folder.clone();
     let root = project.project_root(&folder);
     let prepared =
         prepare_text(source, folder.join(TEXT_FILE_NAME), folder, root).map_err(|error| error.to_string())?;
-    Ok(NestedEnsemble {
+    Ok(LoadedNestedEnsemble {
         path: TEXT_FILE_NAME.into(),
         prepared,
         inner_files: Vec::new(),
@@ -200,7 +200,7 @@ fn prepare_ensemble_text(source: SourceText, project: &Project) -> Result<Nested
 pub(crate) fn run_graph_tool(
     mut arguments: ToolArguments,
     project: &Project,
-    draw: DrawGraph,
+    draw: GraphDrawFn,
 ) -> Result<AuthoringOutput, String> {
     let project = &project.clone().with_boundary();
     let given_ensemble = take_required_ensemble(&mut arguments, project)?;
@@ -212,7 +212,7 @@ pub(crate) fn run_graph_tool(
         EnsembleArgument::File(file) => {
             let prepared =
                 ensemble_project::prepare::prepare_file(&file, project).map_err(|error| error.to_string())?;
-            NestedEnsemble {
+            LoadedNestedEnsemble {
                 path: file,
                 prepared,
                 inner_files: Vec::new(),

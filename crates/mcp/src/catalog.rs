@@ -1,6 +1,6 @@
 //! The ensembles of the served folder, each as a typed tool.
 //!
-//! Invariant: nothing outside of the folder is named, wherever links lead.
+//! Invariant: no file outside of the folder is named, even through links.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ensemble_core::operator::escape_hidden;
 use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
 use ensemble_language::loader::load_ensemble;
-use ensemble_project::catalogue::list_all_ensembles;
-use ensemble_project::prepare::{describe_unquoted, is_quotable_file};
+use ensemble_project::catalogue::list_ensembles_with_shadowed;
+use ensemble_project::prepare::{can_be_quoted_to_client, describe_without_quoting};
 use ensemble_project::{Project, ProjectError};
 use ensemble_reports::report::format_count;
 use ensemble_runs::schema_of_inputs;
@@ -19,34 +19,34 @@ use serde_json::{Map, Value, json};
 use crate::names::choose_tool_names;
 use crate::status::status_document_schema;
 
-/// Ensembles of a folder that are offered as tools, and invalid ones.
+/// The ensembles of a folder: those that are offered as tools, and the invalid ones.
 #[derive(Debug, Default)]
 pub struct EnsembleToolCatalog {
     /// The ensembles that can be run.
     pub entries: Vec<EnsembleToolEntry>,
-    /// The others.
+    /// The ensembles with errors.
     pub invalid_ensembles: Vec<InvalidEnsembleFile>,
 }
 
-/// An ensemble that can be run.
+/// An ensemble that is offered as a tool, with its tool name and its file.
 #[derive(Debug)]
 pub struct EnsembleToolEntry {
-    /// The name of its tool.
+    /// The name of the tool.
     pub tool: String,
-    /// Whether other ensembles, or a tool of the server, have the same name, so that `tool` has a digest of the path.
+    /// True if another ensemble or a tool of the server has the same name, so that `tool` contains a digest of the path.
     pub is_qualified: bool,
-    /// Its file, as seen from the folder.
+    /// The file of the ensemble, relative to the folder.
     pub file: PathBuf,
-    /// What the file says.
+    /// The loaded ensemble.
     pub ensemble: Ensemble,
 }
 
-/// An ensemble that has errors.
+/// An ensemble file with errors, which is not offered as a tool.
 #[derive(Debug)]
 pub struct InvalidEnsembleFile {
-    /// Its file, as seen from the folder.
+    /// The file of the ensemble, relative to the folder.
     pub file: PathBuf,
-    /// How many errors it has.
+    /// The number of errors.
     pub errors: usize,
 }
 
@@ -55,7 +55,9 @@ impl EnsembleToolCatalog {
     pub fn load_catalog(project: &Project) -> Self {
         let mut invalid_ensembles = Vec::new();
         let mut valid_ensembles = Vec::new();
-        for listed_ensemble in list_all_ensembles(project).filter(|listed| project.contains_file(&listed.file)) {
+        for listed_ensemble in
+            list_ensembles_with_shadowed(project).filter(|listed| project.contains_file(&listed.file))
+        {
             let errors = listed_ensemble.errors.len();
             match listed_ensemble.loaded.ensemble {
                 Some(ensemble) if errors == 0 => {
@@ -87,18 +89,18 @@ impl EnsembleToolCatalog {
         }
     }
 
-    /// Returns the entry of the tool with this name.
-    pub(crate) fn take_entry(self, tool: &str) -> Option<EnsembleToolEntry> {
+    /// Returns the entry of the tool with this name, and drops all other entries.
+    pub(crate) fn into_tool_entry(self, tool: &str) -> Option<EnsembleToolEntry> {
         self.entries.into_iter().find(|entry| entry.tool == tool)
     }
 }
 
-/// Files of the ensembles with their times and sizes, which change when an ensemble changes.
+/// The files of the ensembles with their times and sizes, which change when an ensemble changes.
 pub(crate) type FolderFingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>;
 
 /// Reads the current fingerprint of the folder.
-pub(crate) fn folder_fingerprint(project: &Project) -> FolderFingerprint {
-    let files = project.list_all_named_files().into_iter().map(|(_, file)| {
+pub(crate) fn read_folder_fingerprint(project: &Project) -> FolderFingerprint {
+    let files = project.list_named_and_shadowed_files().into_iter().map(|(_, file)| {
         let about = project.folder.join(&file).metadata().ok();
         let changed = about.as_ref().and_then(|about| about.modified().ok());
         (file, changed, about.map_or(0, |about| about.len()))
@@ -109,7 +111,8 @@ pub(crate) fn folder_fingerprint(project: &Project) -> FolderFingerprint {
 /// Resolves the file of an ensemble that a client names: by name, or by a path relative to the folder.
 ///
 /// # Errors
-/// It is not there, or not inside the folder.
+///
+/// The file does not exist, or is not inside the folder.
 fn resolve_ensemble_file(project: &Project, given: &str) -> Result<PathBuf, String> {
     let outside = || format!("`{given}` is not inside the served folder");
     let file = project.resolve_ensemble_file(given).map_err(|error| match error {
@@ -126,19 +129,19 @@ fn resolve_ensemble_file(project: &Project, given: &str) -> Result<PathBuf, Stri
     }
 }
 
-/// Resolves the file of an ensemble that a client names, and checks that the file is an ensemble.
-///
-/// Findings quote the text of the file, so other files are refused.
+/// Resolves the file of an ensemble that a client names, and checks that the file is an ensemble. Other files are refused, because findings
+/// quote the text of the file.
 ///
 /// # Errors
-/// It is not there, not inside the folder, cannot be read, or is not an ensemble.
+///
+/// The file does not exist, is not inside the folder, cannot be read, or is not an ensemble.
 pub(crate) fn resolve_readable_ensemble(project: &Project, given: &str) -> Result<PathBuf, String> {
     let file = resolve_ensemble_file(project, given)?;
     let source = project.read_file(&file).map_err(|error| error.to_string())?;
     let loaded = load_ensemble(&source);
-    match is_quotable_file(&file, &loaded) {
+    match can_be_quoted_to_client(&file, &loaded) {
         true => Ok(file),
-        false => Err(describe_unquoted(&file, &loaded)),
+        false => Err(describe_without_quoting(&file, &loaded)),
     }
 }
 
@@ -204,7 +207,7 @@ impl EnsembleToolEntry {
             }),
         };
         if let Some(properties) = schema["properties"].as_object_mut() {
-            properties.values_mut().for_each(drop_references);
+            properties.values_mut().for_each(remove_schema_references);
             if let (Some(default), None, Some(task)) =
                 (default, self.ensemble.find_input("input"), properties.get_mut("input"))
             {
@@ -235,8 +238,8 @@ impl EnsembleToolEntry {
                 let description = format!("The latest output of `{name}`.");
                 match schema {
                     Some(mut schema) => {
-                        drop_references(&mut schema);
-                        allow_response(&mut schema);
+                        remove_schema_references(&mut schema);
+                        add_response_property(&mut schema);
                         // An agent that has put nothing out has none.
                         json!({"description": description, "anyOf": [schema, {"type": "null"}]})
                     }
@@ -248,7 +251,7 @@ impl EnsembleToolEntry {
 }
 
 /// Adds the key `response`, which the reply of a model can have, to a schema.
-fn allow_response(schema: &mut Value) {
+fn add_response_property(schema: &mut Value) {
     if schema.get("additionalProperties").is_some()
         && let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
         && !properties.contains_key("response")
@@ -258,7 +261,7 @@ fn allow_response(schema: &mut Value) {
 }
 
 /// Removes references, because they refer to the root of the original schema.
-fn drop_references(schema: &mut Value) {
+fn remove_schema_references(schema: &mut Value) {
     let refers = ["\"$ref\"", "\"$dynamicRef\""]
         .iter()
         .any(|word| schema.to_string().contains(word));

@@ -1,16 +1,16 @@
-//! Names of tools: what every client accepts, each name once.
+//! Tool names for ensembles, which every client accepts.
 //!
-//! Invariant: each name is unique, every client accepts it, and a new file gets the tool of no other file.
+//! Invariant: each name is unique, every client accepts the name, and a new file never gets the tool name of another file.
 
 use ensemble_language::data::sha256_of_text;
 
-/// The longest name. Clients accept 64 characters, and put the name of the server before it.
+/// The maximum number of characters of a tool name. Clients accept 64 characters, including the name of the server as a prefix.
 const MAX_TOOL_NAME_CHARS: usize = 48;
 
 /// The number of hexadecimal digits of a digest in a name.
 const NAME_DIGEST_LENGTH: usize = 12;
 
-/// Returns the name with only ASCII letters, digits, `_` and `-`.
+/// Replaces all characters except ASCII letters, digits, `_` and `-` in the name.
 fn sanitize_name(name: &str) -> String {
     let is_known = |char: char| char.is_ascii_alphanumeric() || char == '-' || char == '_';
     let safe: String = name
@@ -24,23 +24,22 @@ fn sanitize_name(name: &str) -> String {
     }
 }
 
-/// The name of a tool.
+/// A tool name that was chosen for an ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EnsembleToolName {
     pub(crate) text: String,
-    /// Whether other ensembles have the same name, so that this one has a digest of its path.
+    /// True if other ensembles have the same name, so that this name contains a digest of the path.
     pub(crate) is_qualified: bool,
 }
 
-/// Chooses a tool name for each ensemble, in order. Adds a digest of the path if others have the same name or it is reserved.
-///
-/// A new file never gets the tool name of another file. `ensembles` contains names and paths.
+/// Chooses a tool name for each ensemble, in order. Adds a digest of the path if the plain name is reserved or not unique. A new file never
+/// gets the tool name of another file. `ensembles` contains names and paths.
 pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str]) -> Vec<EnsembleToolName> {
     let plain: Vec<String> = ensembles.iter().map(|(name, _)| sanitize_name(name)).collect();
     let qualified: Vec<String> = ensembles
         .iter()
         .zip(&plain)
-        .map(|((_, path), plain)| qualify_name(plain, path))
+        .map(|((_, path), plain)| append_path_digest(plain, path))
         .collect();
     let same = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
     // A name that looks like the qualified name of another ensemble is qualified, too, whether the other needs it or not: so
@@ -64,7 +63,7 @@ pub(crate) fn choose_tool_names(ensembles: &[(String, String)], reserved: &[&str
 }
 
 /// Appends a digest of the path to the name.
-fn qualify_name(plain: &str, path: &str) -> String {
+fn append_path_digest(plain: &str, path: &str) -> String {
     let digest = sha256_of_text(path);
     let digest = &digest[..NAME_DIGEST_LENGTH];
     // The name has only ASCII characters.

@@ -1,6 +1,6 @@
-//! What happens in a run, as progress for a client that wants to know.
+//! The progress messages about a run, for clients that request them.
 //!
-//! Invariant: a client that does not read them holds up no run.
+//! Invariant: a client that stops reading does not block the run.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use rmcp::{Peer, RoleServer};
 
-/// Maximum time for a client to receive a message. A slower client gets no further progress.
+/// The maximum time for a client to receive a message. A slower client gets no further progress.
 const MAX_SEND_TIME: Duration = Duration::from_secs(5);
 
-/// Sender of progress messages for one request.
+/// A sender of progress messages for one request.
 pub(crate) struct ProgressSender {
-    /// `None`: nobody wants to know.
+    /// The client with its progress token. `None` means that the client wants no progress.
     to: Option<(Peer<RoleServer>, ProgressToken)>,
     sent_count: u32,
 }
 
 impl ProgressSender {
-    /// Creates a sender. Without a progress token in the request it sends nothing.
+    /// Creates a sender, which sends nothing if the request has no progress token.
     pub(crate) fn new(context: &RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
         Self {
@@ -29,7 +29,8 @@ impl ProgressSender {
         }
     }
 
-    /// Sends a progress message for the record, if it matters to clients. `failure_effect` describes the effect of a failure on the run.
+    /// Sends a progress message for the record, if the record matters to clients. `failure_effect` describes the effect of a failure on the
+    /// run.
     pub(crate) async fn send_progress(&mut self, record: &Record, failure_effect: Option<&'static str>) {
         let (Some((peer, token)), Some(message)) = (&self.to, progress_message(&record.event)) else {
             return;
@@ -60,7 +61,7 @@ fn progress_message(event: &Event) -> Option<String> {
         },
         Event::AttemptFailed(failed) => format!("{} is retried: {}", failed.agent, failed.failure.error),
         Event::ToolCallEnded(ended) => format!("{} has called {}", ended.within.agent, ended.call.name),
-        Event::RunEnded(ended) => format!("ended: {}", ended.to_sentence().0),
+        Event::RunEnded(ended) => format!("ended: {}", ended.to_outcome_sentence().0),
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! Questions and requests for permission as forms that a client shows to a person.
+//! Questions and permission requests as forms that a client shows to its user.
 //!
 //! Invariant: a form contains no characters that control a terminal.
 
@@ -6,7 +6,7 @@ use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{OperatorRequest, escape_hidden, escape_hidden_lines};
 use ensemble_core::request::{AnswerAuthor, AnswerSource, RequestAnswer};
 use ensemble_core::store::RunId;
-use ensemble_history::question_request_text;
+use ensemble_history::question_text_with_refusal;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{RunError, RunOptions};
 use hyper::http::request::Parts;
@@ -17,7 +17,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
-/// Permission decisions with their names for clients.
+/// The permission decisions with their names for clients.
 pub(crate) const DECISION_WORDS: [(&str, PermissionDecision); 3] = [
     ("once", PermissionDecision::Once),
     ("always", PermissionDecision::Always),
@@ -27,14 +27,14 @@ pub(crate) const DECISION_WORDS: [(&str, PermissionDecision); 3] = [
 /// The maximum number of characters of a client's name before its session.
 const MAX_CLIENT_NAME_CHARS: usize = 30;
 
-/// Method by which a client asks the user a question.
+/// The method by which a client asks the user a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuestionMethod {
-    /// The server asks while the call goes on.
+    /// The server asks during the call.
     DuringCall,
     /// The call ends with the question, and is repeated with its answer (since 2026-07-28).
     ByRepeatedCall,
-    /// Not at all.
+    /// The client cannot ask the user.
     None,
 }
 
@@ -64,44 +64,45 @@ pub(crate) fn client_answer_author(context: &RequestContext<RoleServer>) -> Answ
     let client = context.peer.peer_info();
     let name = client.as_ref().map_or("", |client| client.client_info.name.as_str());
     let mut user: String = name.chars().take(MAX_CLIENT_NAME_CHARS).collect();
-    if let Some(session) = http_session(context) {
+    if let Some(session) = http_session_id(context) {
         let separator = if user.is_empty() { "" } else { ", " };
         user.push_str(&format!("{separator}session {session}"));
     }
-    AnswerAuthor::with_user(AnswerSource::Mcp, &user)
+    AnswerAuthor::with_visible_user(AnswerSource::Mcp, &user)
 }
 
 /// Returns the session id of an HTTP client.
-fn http_session(context: &RequestContext<RoleServer>) -> Option<&str> {
+fn http_session_id(context: &RequestContext<RoleServer>) -> Option<&str> {
     let request = context.extensions.get::<Parts>()?;
     request.headers.get("mcp-session-id")?.to_str().ok()
 }
 
-/// Request to the operator as a form for the client.
+/// A question or permission request as a form for the client.
 pub(crate) struct ClientRequestForm(pub(crate) OperatorRequest);
 
 impl ClientRequestForm {
     /// Returns the digest of the request, which distinguishes it from other requests.
     pub(crate) fn request_digest(&self) -> &str {
-        self.0.request().digest.as_str()
+        self.0.pending_request().digest.as_str()
     }
 
     /// Converts the request to an elicitation of the protocol.
     ///
     /// # Errors
-    /// The form cannot be said in the protocol.
+    ///
+    /// The form cannot be expressed in the protocol.
     pub(crate) fn to_elicitation(&self) -> Result<ElicitRequestParams, serde_json::Error> {
-        let request = self.0.request();
+        let request = self.0.pending_request();
         let (message, property, schema) = match &self.0 {
             OperatorRequest::Question(asked) => {
                 let mut schema = json!({"type": "string", "title": "Answer"});
                 if !request.question.choices.is_empty() {
-                    schema["enum"] = json!(request.shown_choices());
+                    schema["enum"] = json!(request.escaped_choices());
                 }
-                if let Some(default) = asked.shown_default() {
+                if let Some(default) = asked.escaped_default() {
                     schema["default"] = default.into();
                 }
-                let text = escape_hidden_lines(question_request_text(asked).trim());
+                let text = escape_hidden_lines(question_text_with_refusal(asked).trim());
                 (
                     format!("{} asks: {text}", escape_hidden(&request.address.to_string())),
                     "answer",
@@ -135,7 +136,8 @@ impl ClientRequestForm {
     /// Sends the answer in an elicitation result to the run. Returns `false` if the user did not answer.
     ///
     /// # Errors
-    /// The run does not take it.
+    ///
+    /// The run does not accept the answer.
     pub(crate) async fn send_elicitation_answer(
         &self,
         service: &RunService,
@@ -154,25 +156,25 @@ impl ClientRequestForm {
         };
         let answer = match &self.0 {
             OperatorRequest::Question(asked) => {
-                let answer = text_field("answer").map(|text| asked.find_shown_answer(text));
+                let answer = text_field("answer").map(|text| asked.unescape_answer(text));
                 RequestAnswer::Text(answer.or(asked.default.as_deref()).unwrap_or_default().to_owned())
             }
             OperatorRequest::Permission(_) => {
-                let decision = text_field("decision").and_then(parse_decision);
+                let decision = text_field("decision").and_then(parse_decision_word);
                 RequestAnswer::Permission(decision.unwrap_or(PermissionDecision::Denied))
             }
         };
-        let request = self.0.request();
+        let request = self.0.pending_request();
         let shown_request = (&request.address, &request.digest);
         service
-            .answer_request(run, shown_request, answer, by, RunOptions::default())
+            .answer_or_resume(run, shown_request, answer, by, RunOptions::default())
             .await?;
         Ok(true)
     }
 }
 
 /// Parses the name of a decision, in any case.
-pub(crate) fn parse_decision(word: &str) -> Option<PermissionDecision> {
+pub(crate) fn parse_decision_word(word: &str) -> Option<PermissionDecision> {
     let known_decision = DECISION_WORDS
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(word.trim()));

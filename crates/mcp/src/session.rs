@@ -1,6 +1,6 @@
-//! One client: its calls of tools, as calls of the run service.
+//! The session of one client: its tool calls, as calls of the run service.
 //!
-//! Invariant: only an explicit cancellation stops a run; a lost client does not.
+//! Invariant: only an explicit cancellation stops a run. A disconnected client does not stop a run.
 
 mod awaited_run;
 mod run_lookup;
@@ -27,30 +27,30 @@ use serde_json::Value;
 use self::watched_folder::WatchedFolder;
 use crate::authoring::{self, AuthoringOutput};
 use crate::catalog::{
-    EnsembleToolCatalog, EnsembleToolEntry, FolderFingerprint, folder_fingerprint, resolve_readable_ensemble,
+    EnsembleToolCatalog, EnsembleToolEntry, FolderFingerprint, read_folder_fingerprint, resolve_readable_ensemble,
 };
 use crate::request_form::QuestionMethod;
 use crate::status::load_run_status;
 use crate::tools::{self, ToolArguments};
 
-pub use crate::authoring::DrawGraph;
+pub use crate::authoring::GraphDrawFn;
 
-/// Name in the journal of the client that cancels a run.
+/// The name in the journal of the client that cancels a run.
 const CANCELLING_CLIENT: &str = "an MCP client";
 
-/// Function that estimates the cost of a run of an ensemble from a recorded run.
+/// A function that estimates the cost of a run of an ensemble from a recorded run.
 pub type EstimateFn =
     dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
 
-/// Services of the program that the server offers to all clients.
+/// The services of the program that the server offers to all clients.
 pub struct McpServices {
-    /// The runs of the folder. Their host has no operator: clients are asked.
+    /// The runs of the folder. Their host has no operator, because clients answer.
     pub runs: RunService,
-    /// Draws ensembles.
-    pub draw: DrawGraph,
-    /// Estimates runs.
+    /// The function that draws ensembles.
+    pub draw: GraphDrawFn,
+    /// The function that estimates runs.
     pub estimate: Box<EstimateFn>,
-    /// How long a call waits for the end of a run.
+    /// The maximum time that a call waits for the end of a run.
     pub wait: Duration,
     /// Overrides of models, for new runs.
     pub models: Vec<String>,
@@ -58,30 +58,31 @@ pub struct McpServices {
     pub version: &'static str,
 }
 
-/// Session of one client.
+/// A session of one client, with its running calls and the last folder that the client has seen.
 pub struct McpSession {
     services: Arc<McpServices>,
-    /// The requests that run an ensemble, so that their cancellation stops it.
+    /// The calls that run an ensemble, by request, so that a cancellation finds the run.
     calls: Mutex<HashMap<RequestId, RunningToolCall>>,
-    /// The folder as it was when the client came or was told its tools last.
+    /// The folder as it was when the client connected or last listed its tools.
     known_folder: Mutex<FolderFingerprint>,
 }
 
-/// State of a call that runs an ensemble.
+/// The state of a call that runs an ensemble: starting, started, or cancelled before the run started.
 enum RunningToolCall {
     Starting,
     Started(RunId),
     Cancelled,
 }
 
-/// Reason why a call has no result: an error of the tool, or of the protocol.
+/// The reason why a call has no result: an error of the tool, or of the protocol.
 enum McpCallError {
-    /// The caller can mend it.
+    /// An error that the caller can fix.
     ToolError(String),
-    /// The protocol's error.
+    /// An error of the protocol.
     Error(ErrorData),
 }
 
+/// The response of a tool, or the reason why the call has no result.
 type McpToolReply = Result<CallToolResponse, McpCallError>;
 
 impl From<String> for McpCallError {
@@ -100,7 +101,7 @@ impl From<RunError> for McpCallError {
 impl McpSession {
     /// Creates the session of a new client.
     pub fn for_client(services: Arc<McpServices>) -> Self {
-        let fingerprint = folder_fingerprint(services.runs.runs().project());
+        let fingerprint = read_folder_fingerprint(services.runs.runs().project());
         Self {
             services,
             calls: Mutex::default(),
@@ -131,7 +132,8 @@ impl McpSession {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls a built-in tool or starts the ensemble with the name in the request.
+    /// Calls the built-in tool with the name in the request, or starts the ensemble with this tool name. Continues a repeated call with
+    /// answers.
     async fn call_named_tool(
         &self,
         request: CallToolRequestParams,
@@ -144,12 +146,12 @@ impl McpSession {
         let project = self.project();
         match &*request.name {
             "run_status" => {
-                let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
+                let id = self.resolve_served_run(&arguments.take_required_text("run")?).await?;
                 arguments.require_no_rest()?;
                 self.run_state_reply(&id).await
             }
             "await_run" => {
-                let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
+                let id = self.resolve_served_run(&arguments.take_required_text("run")?).await?;
                 let wait = self.take_wait_argument(&mut arguments)?;
                 arguments.require_no_rest()?;
                 let can_ask = QuestionMethod::for_client(context) != QuestionMethod::None;
@@ -158,14 +160,14 @@ impl McpSession {
             }
             "answer_run" => self.answer_run(arguments, context).await,
             "cancel_run" => {
-                let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
+                let id = self.resolve_served_run(&arguments.take_required_text("run")?).await?;
                 arguments.require_no_rest()?;
                 self.run_service().cancel_run(&id, CANCELLING_CLIENT).await?;
                 self.run_service().wait_until_closed(&id).await;
                 let status = load_run_status(self.run_service(), &id).await?;
                 Ok(document_response(status.document, false))
             }
-            "resume_run" => self.resume_run(arguments, context).await,
+            "resume_run" => self.resume_and_await_run(arguments, context).await,
             "list_runs" => {
                 let limit = arguments
                     .take_number_argument("limit")?
@@ -182,28 +184,28 @@ impl McpSession {
             "schema" => Ok(authoring_response(authoring::run_schema_tool(arguments)?)),
             "explain" => Ok(authoring_response(authoring::run_explain_tool(arguments)?)),
             "validate" => {
-                self.run_blocking(|project, _| authoring::run_validate_tool(arguments, project))
+                self.run_authoring_tool(|project, _| authoring::run_validate_tool(arguments, project))
                     .await
             }
             "check" => {
-                self.run_blocking(|project, _| authoring::run_check_tool(arguments, project))
+                self.run_authoring_tool(|project, _| authoring::run_check_tool(arguments, project))
                     .await
             }
             "graph" => {
-                self.run_blocking(|project, draw| authoring::run_graph_tool(arguments, project, draw))
+                self.run_authoring_tool(|project, draw| authoring::run_graph_tool(arguments, project, draw))
                     .await
             }
             "estimate" => {
                 let file = resolve_readable_ensemble(project, &arguments.take_required_text("ensemble")?)?;
                 let from = match arguments.take_text_argument("run")? {
-                    Some(run) => self.resolve_run(&run).await?,
+                    Some(run) => self.resolve_served_run(&run).await?,
                     None => self.resolve_latest_run(&file).await?,
                 };
                 arguments.require_no_rest()?;
                 let estimated = (self.services.estimate)(file.display().to_string(), from.to_string()).await?;
                 Ok(document_response(estimated, false))
             }
-            name => match EnsembleToolCatalog::load_catalog(project).take_entry(name) {
+            name => match EnsembleToolCatalog::load_catalog(project).into_tool_entry(name) {
                 Some(entry) => self.start_and_await_run(&entry, arguments, context).await,
                 None => Err(McpCallError::Error(ErrorData::invalid_params(
                     format!("there is no tool `{name}`"),
@@ -213,10 +215,10 @@ impl McpSession {
         }
     }
 
-    /// Runs slow work on a blocking thread, away from the thread that drives runs.
-    async fn run_blocking(
+    /// Runs a tool for authors on a blocking thread, because the tool can be slow and must not delay runs. Returns its response.
+    async fn run_authoring_tool(
         &self,
-        work: impl FnOnce(&Project, DrawGraph) -> Result<AuthoringOutput, String> + Send + 'static,
+        work: impl FnOnce(&Project, GraphDrawFn) -> Result<AuthoringOutput, String> + Send + 'static,
     ) -> McpToolReply {
         let (project, draw) = (self.project().clone(), self.services.draw);
         let join_result = tokio::task::spawn_blocking(move || work(&project, draw)).await;
@@ -260,7 +262,7 @@ impl ServerHandler for McpSession {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        *self.known_folder.lock().unwrap_or_else(PoisonError::into_inner) = folder_fingerprint(self.project());
+        *self.known_folder.lock().unwrap_or_else(PoisonError::into_inner) = read_folder_fingerprint(self.project());
         let ensembles = EnsembleToolCatalog::load_catalog(self.project());
         let all: Vec<Tool> = ensembles
             .entries

@@ -1,6 +1,6 @@
-//! The text that teaches a model the language.
+//! The text that teaches the language of ensembles to a model.
 //!
-//! Invariant: each ensemble in it is valid and runs.
+//! Invariant: each ensemble in the text is valid and runs.
 
-/// The text: Markdown with front matter, as skills of agents have it.
+/// The text of the skill: Markdown with front matter, in the format of agent skills.
 pub const SKILL_MARKDOWN: &str = include_str!("skill.md");

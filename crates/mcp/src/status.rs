@@ -1,6 +1,6 @@
-//! What a client is told of a run: one document, the same for a call, a wait and a look.
+//! The status document of a run, which is the same for every tool.
 //!
-//! Invariant: it matches the schema that the tools tell.
+//! Invariant: the document matches the schema in the tool definitions.
 
 use ensemble_core::conversation::{CompletionReason, Event};
 use ensemble_core::operator::OperatorRequest;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 /// Builds the JSON Schema of a status document, with the schema of the result.
 pub(crate) fn status_document_schema(result: Value) -> Map<String, Value> {
-    let mut statuses: Vec<&str> = RunState::state_names().collect();
+    let mut statuses: Vec<&str> = RunState::list_state_names().collect();
     statuses.sort_unstable();
     let schema = json!({
         "type": "object",
@@ -54,22 +54,23 @@ pub(crate) fn status_document_schema(result: Value) -> Map<String, Value> {
     schema
 }
 
-/// State of a run as JSON, and whether it is the end of a failed run.
+/// The state of a run as JSON. `is_error` is true if the run has ended with a failure.
 pub(crate) struct StatusDocument {
     pub(crate) document: Value,
     pub(crate) is_error: bool,
 }
 
-/// Loads the state of the run.
+/// Loads the status document of the run.
 ///
 /// # Errors
-/// There is no such run, or it cannot be read.
+///
+/// The run does not exist or cannot be read.
 pub(crate) async fn load_run_status(service: &RunService, id: &RunId) -> Result<StatusDocument, RunError> {
     // Before the log is read: what is asked now is open in any case.
-    let open = service.open_requests(id);
+    let open = service.live_open_requests(id);
     let is_driven = service.is_driven_here(id);
     let summary = service.load_summary(id).await?;
-    let mut document = summary_json(&summary);
+    let mut document = run_summary_json(&summary);
     let requests: Vec<Value> = match is_driven {
         true => open.iter().map(open_request_json).collect(),
         false => summary.questions.iter().map(pending_request_json).collect(),
@@ -93,20 +94,20 @@ pub(crate) async fn load_run_status(service: &RunService, id: &RunId) -> Result<
         is_error = summary.success != Some(true);
         let recorded = service.load_recorded_run(id).await?;
         if has_result {
-            document["result"] = result_json(&recorded);
+            document["result"] = run_result_json(&recorded);
         }
-        if let Some(error) = find_last_error(&recorded).filter(|_| is_error) {
+        if let Some(error) = find_last_execution_error(&recorded).filter(|_| is_error) {
             document["error"] = json!(error);
         }
     }
-    if let Some(next) = suggest_next_step(id, document["status"].as_str().unwrap_or_default()) {
+    if let Some(next) = suggest_next_call(id, document["status"].as_str().unwrap_or_default()) {
         document["next"] = json!(next);
     }
     Ok(StatusDocument { document, is_error })
 }
 
 /// Converts the summary of a run to JSON.
-pub(crate) fn summary_json(summary: &RunSummary) -> Value {
+pub(crate) fn run_summary_json(summary: &RunSummary) -> Value {
     let mut document = json!({
         "run": summary.id,
         "ensemble": summary.ensemble,
@@ -134,15 +135,15 @@ pub(crate) fn summary_json(summary: &RunSummary) -> Value {
 }
 
 /// Returns the declared result of a run, or its final context.
-fn result_json(recorded: &RecordedRun) -> Value {
-    match recorded.state.run_value() {
+fn run_result_json(recorded: &RecordedRun) -> Value {
+    match recorded.state.evaluate_declared_result() {
         Some(result) => Value::clone(&result.value),
         None => json!(**recorded.state.context()),
     }
 }
 
 /// Finds the error of the last failed execution.
-fn find_last_error(recorded: &RecordedRun) -> Option<String> {
+fn find_last_execution_error(recorded: &RecordedRun) -> Option<String> {
     let mut records = recorded.journal.records.iter().rev();
     records.find_map(|record| match &record.event {
         Event::ExecutionFinished(finished) => {
@@ -155,7 +156,7 @@ fn find_last_error(recorded: &RecordedRun) -> Option<String> {
 
 /// Converts an open request of a run in this process to JSON.
 fn open_request_json(open: &OperatorRequest) -> Value {
-    let mut document = pending_request_json(open.request());
+    let mut document = pending_request_json(open.pending_request());
     match open {
         OperatorRequest::Question(asked) => {
             if let Some(default) = &asked.default {
@@ -176,7 +177,7 @@ fn pending_request_json(request: &PendingRequest) -> Value {
 }
 
 /// Suggests the next call for a run with this status. Returns `None` for ended runs.
-fn suggest_next_step(id: &RunId, status: &str) -> Option<String> {
+fn suggest_next_call(id: &RunId, status: &str) -> Option<String> {
     let run = json!({"run": id});
     match status {
         "running" => Some(format!("call await_run with {run}")),

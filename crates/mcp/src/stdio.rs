@@ -1,7 +1,6 @@
-//! The client that has started the program: one message in a line, over two streams.
+//! The server for the client that started the program: one message per line, over two streams.
 //!
-//! Invariant: standard output carries messages only, and each line of the client that is not a message is answered with
-//! an error.
+//! Invariant: standard output contains messages only, and each line of the client that is not a message is answered with an error.
 
 mod transport;
 
@@ -14,10 +13,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use self::transport::StdioTransport;
 use crate::session::{McpServices, McpSession};
 
-/// Serves the client until its stream ends. Running runs are interrupted when the program exits, and can be resumed.
+/// Serves the client until its stream ends. Runs are interrupted when the program exits, and can be resumed.
 ///
 /// # Errors
-/// The client does not speak the protocol, or the server has failed.
+///
+/// The client violates the protocol, or the server fails.
 pub fn serve_stdio(
     input: Box<dyn AsyncRead + Send + Unpin>,
     output: Box<dyn AsyncWrite + Send + Unpin>,

@@ -1,6 +1,6 @@
-//! The tools that every folder has: runs that are under way, and help for writing ensembles.
+//! The built-in tools: tools for runs, and tools for authors of ensembles.
 //!
-//! Invariant: no ensemble has the name of such a tool.
+//! Invariant: no ensemble has the tool name of a built-in tool.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::status::status_document_schema;
 
-/// Names of the built-in tools, which no ensemble gets as tool name.
+/// The names of the built-in tools, which no ensemble gets as tool name.
 pub(crate) const BUILT_IN_TOOL_NAMES: [&str; 12] = [
     "run_status",
     "await_run",
@@ -25,14 +25,14 @@ pub(crate) const BUILT_IN_TOOL_NAMES: [&str; 12] = [
     "graph",
 ];
 
-/// Effect of a tool on its environment.
+/// The effect of a tool: it reads, changes or stops runs.
 #[derive(Clone, Copy)]
 enum ToolEffect {
-    /// It only reads.
+    /// The tool only reads.
     Reads,
-    /// It changes a run.
+    /// The tool changes a run.
     Changes,
-    /// It stops a run.
+    /// The tool stops a run.
     Stops,
 }
 
@@ -71,7 +71,7 @@ fn define_built_in_tool(name: &'static str) -> Tool {
     }
 }
 
-/// Returns the description, the properties, the required ones, and the effect of a built-in tool.
+/// Returns the description, the properties, the required properties, and the effect of a built-in tool.
 fn tool_definition_parts(name: &str) -> (&'static str, Value, Value, ToolEffect) {
     let run = json!({"type": "string", "description": "The id of the run, or the beginning of the id."});
     let seconds = json!({
@@ -140,7 +140,7 @@ fn tool_definition_parts(name: &str) -> (&'static str, Value, Value, ToolEffect)
     }
 }
 
-/// Returns the description, the properties, the required ones, and the effect of a tool for authors.
+/// Returns the description, the properties, the required properties, and the effect of a tool for authors.
 fn authoring_tool_parts(name: &str) -> (&'static str, Value, Value, ToolEffect) {
     let ensemble = json!({"type": "string", "description": "The name of an ensemble, or its path in the folder."});
     let text = json!({
@@ -190,18 +190,20 @@ fn authoring_tool_parts(name: &str) -> (&'static str, Value, Value, ToolEffect) 
     }
 }
 
-/// Arguments of a call. Each is taken once, and none may remain.
+/// The arguments of a call. Tools remove each argument that they use, and refuse the rest.
 pub(crate) struct ToolArguments(Map<String, Value>);
 
 impl ToolArguments {
+    /// Creates the arguments of a call, which are empty if the call has none.
     pub(crate) fn new(given: Option<Map<String, Value>>) -> Self {
         Self(given.unwrap_or_default())
     }
 
-    /// Takes the text with this name, if present.
+    /// Removes the text with this name, if present.
     ///
     /// # Errors
-    /// It is no text.
+    ///
+    /// The value is not a text.
     pub(crate) fn take_text_argument(&mut self, name: &str) -> Result<Option<String>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
@@ -210,19 +212,21 @@ impl ToolArguments {
         }
     }
 
-    /// Takes the text with this name. Fails if it is missing or not a text.
+    /// Removes and returns the text with this name.
     ///
     /// # Errors
-    /// It is missing, or no text.
+    ///
+    /// The text is missing, or the value is not a text.
     pub(crate) fn take_required_text(&mut self, name: &str) -> Result<String, String> {
         self.take_text_argument(name)?
             .ok_or_else(|| format!("`{name}` is missing"))
     }
 
-    /// Takes the number with this name, if present. It must not be negative.
+    /// Removes the number with this name, if present.
     ///
     /// # Errors
-    /// It is no such number.
+    ///
+    /// The value is not a finite number of at least 0.
     pub(crate) fn take_number_argument(&mut self, name: &str) -> Result<Option<f64>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
@@ -233,10 +237,11 @@ impl ToolArguments {
         }
     }
 
-    /// Takes the map with this name, or an empty map.
+    /// Removes the map with this name. Returns an empty map if the argument is missing.
     ///
     /// # Errors
-    /// It is no map.
+    ///
+    /// The value is not a map.
     pub(crate) fn take_map_argument(&mut self, name: &str) -> Result<Map<String, Value>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(Map::new()),
@@ -250,10 +255,11 @@ impl ToolArguments {
         self.0
     }
 
-    /// Fails if there is an argument that the tool does not know.
+    /// Checks that no argument remains.
     ///
     /// # Errors
-    /// There is an argument that the tool does not know.
+    ///
+    /// An argument remains, which the tool does not know.
     pub(crate) fn require_no_rest(self) -> Result<(), String> {
         match self.0.keys().next() {
             None => Ok(()),

@@ -1,3 +1,3 @@
-//! Counts the memory of a thread, and stops a thread that takes too much: [`thread_limit`].
+//! Counts the memory of a thread, and stops a thread that allocates too much: [`thread_limit`].
 
 pub mod thread_limit;

@@ -1,14 +1,14 @@
-//! Counts the memory that a thread has allocated, so that a script or a template as a whole can have a limit.
+//! Counter of the memory that a thread has allocated, so that a script or a template as a whole can have a limit.
 //!
-//! A program that wants such limits makes [`CountingAllocator`] its global allocator. Without it [`used_bytes`] is always 0, and nothing
-//! is limited.
+//! A program that wants such limits makes [`CountingAllocator`] its global allocator. Without the allocator, [`used_bytes`] is always 0,
+//! and no limit has an effect.
 //!
-//! [`run_with_limit`] runs something on the calling thread. It has two limits. Whatever runs asks [`used_bytes`] from time to time and
-//! ends by itself when it has too much. What does not ask (one operation that builds a huge text) is caught by the
-//! allocator: it never returns to the thread, and tells somebody else. An allocator can neither fail without ending
-//! the process nor unwind, so the thread is lost, with what it holds.
+//! [`run_with_limit`] runs a function on the calling thread, under two checks. The function asks [`used_bytes`] from time to time, and
+//! ends itself above the limit. One operation that builds a huge text asks nothing, so the allocator stops the thread: the allocation
+//! never returns, and a callback reports the loss. An allocator can neither fail without ending the process nor unwind, so the thread
+//! and its memory are lost.
 //!
-//! **Invariant:** a thread takes no more than the bytes of its limit while [`run_with_limit`] runs.
+//! **Invariant:** a thread allocates no more than the bytes of its limit while [`run_with_limit`] runs.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe")]
 
@@ -16,73 +16,75 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-/// An allocator that counts what the thread has.
+/// Allocator that counts the bytes that each thread has allocated and not freed.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct CountingAllocator<A>(pub A);
 
-type Told = Box<dyn FnOnce()>;
+/// Callback that reports a thread that was stopped.
+type LostThreadCallback = Box<dyn FnOnce()>;
 
 thread_local! {
-    /// The bytes since [`run_with_limit`] began; what others have allocated and this thread frees makes it smaller.
+    /// Bytes since [`run_with_limit`] started. Memory of other threads that this thread frees reduces the number.
     static USED: Cell<isize> = const { Cell::new(0) };
+    /// Limit of the thread, in bytes.
     static LIMIT: Cell<isize> = const { Cell::new(isize::MAX) };
-    static TOLD: RefCell<Option<Told>> = const { RefCell::new(None) };
+    /// Callback for the case that the allocator stops the thread.
+    static LOST_CALLBACK: RefCell<Option<LostThreadCallback>> = const { RefCell::new(None) };
 }
 
-/// Returns the bytes that this thread has allocated since [`run_with_limit`] began; 0 if the program does not count
-/// them.
+/// Returns the bytes that this thread has allocated since [`run_with_limit`] started. Returns 0 if the program does not count.
 pub fn used_bytes() -> usize {
     usize::try_from(USED.get()).unwrap_or(0)
 }
 
-/// Runs it on this thread, which may have `most` bytes more than it has now. If it wants more at once, it never returns,
-/// and `lost` is called on the thread.
+/// Runs the function on this thread, which can allocate `most` bytes in addition. Calls must not be nested.
 ///
-/// It is not nested.
+/// If one allocation exceeds the limit, the function never returns, and the thread calls `lost` and sleeps forever.
 pub fn run_with_limit<T>(most: usize, lost: impl FnOnce() + 'static, run: impl FnOnce() -> T) -> T {
     struct End;
     impl Drop for End {
         fn drop(&mut self) {
             LIMIT.set(isize::MAX);
-            TOLD.take();
+            LOST_CALLBACK.take();
         }
     }
-    TOLD.set(Some(Box::new(lost)));
+    LOST_CALLBACK.set(Some(Box::new(lost)));
     let _end = End;
     USED.set(0);
     LIMIT.set(isize::try_from(most).unwrap_or(isize::MAX));
     run()
 }
 
-/// Counts `bytes` more; the thread stops here if that is too much.
+/// Counts `bytes` in addition. Stops the thread if the limit is exceeded.
 ///
-/// This is not inlined into the program, which is optimised less than this crate.
+/// The function is not inlined into the program, which is optimized less than this crate.
 #[inline(never)]
-fn add_bytes(bytes: usize) {
+fn add_bytes_or_stop(bytes: usize) {
     let used = USED.get().saturating_add_unsigned(bytes);
     if used > LIMIT.get() {
-        stop_thread();
+        stop_thread_forever();
     }
     USED.set(used);
 }
 
+/// Subtracts `bytes` from the counted bytes.
 #[inline(never)]
 fn subtract_bytes(bytes: usize) {
     USED.set(USED.get().saturating_sub_unsigned(bytes));
 }
 
-/// Counts `taken` instead of `given`; both may exist for a moment.
+/// Counts `taken` bytes instead of `given`. Both can exist for a moment, so the new bytes are counted first.
 #[inline(never)]
-fn replace_bytes(given: usize, taken: usize) {
-    add_bytes(taken);
+fn count_reallocation(given: usize, taken: usize) {
+    add_bytes_or_stop(taken);
     subtract_bytes(given);
 }
 
-/// The end of this thread. Nothing that it holds can be taken back, because somebody may refer to it.
+/// Calls the callback and lets the thread sleep forever. The memory stays allocated, because other threads might refer to it.
 #[cold]
-fn stop_thread() -> ! {
+fn stop_thread_forever() -> ! {
     LIMIT.set(isize::MAX);
-    if let Some(callback) = TOLD.take() {
+    if let Some(callback) = LOST_CALLBACK.take() {
         callback();
     }
     loop {
@@ -94,14 +96,14 @@ fn stop_thread() -> ! {
 unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add_bytes(layout.size());
+        add_bytes_or_stop(layout.size());
         // SAFETY: the caller's promise.
         unsafe { self.0.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        add_bytes(layout.size());
+        add_bytes_or_stop(layout.size());
         // SAFETY: the caller's promise.
         unsafe { self.0.alloc_zeroed(layout) }
     }
@@ -115,7 +117,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        replace_bytes(layout.size(), size);
+        count_reallocation(layout.size(), size);
         // SAFETY: the caller's promise.
         unsafe { self.0.realloc(pointer, layout, size) }
     }

@@ -50,7 +50,7 @@ impl ReplyCache {
     ///
     /// # Errors
     /// The path exists and is not a readable folder.
-    pub fn read_write(folder: PathBuf) -> io::Result<Self> {
+    pub fn open_read_write(folder: PathBuf) -> io::Result<Self> {
         match std::fs::read_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(Self {
@@ -65,7 +65,7 @@ impl ReplyCache {
     ///
     /// # Errors
     /// The folder does not exist.
-    pub fn read_only(folder: PathBuf) -> io::Result<Self> {
+    pub fn open_read_only(folder: PathBuf) -> io::Result<Self> {
         std::fs::read_dir(&folder)?;
         Ok(Self {
             root: folder.clone(),
@@ -112,7 +112,7 @@ struct CachingProvider {
 }
 
 /// Result of a search in the cache: a reply, or the path of the missing entry.
-enum CacheLookup {
+enum CacheLookupResult {
     Reply(PathBuf, Box<ModelReply>),
     /// There is no entry; a reply would be stored at this path.
     Missing(PathBuf),
@@ -130,7 +130,7 @@ impl CachingProvider {
     }
 
     /// Answers the request from the cache. Otherwise asks the provider and stores the reply, unless the cache is read-only.
-    async fn answer_request(
+    async fn answer_from_cache_or_provider(
         &self,
         request: ModelRequest,
         on_piece: &ReplyPieceCallback<'_>,
@@ -138,7 +138,7 @@ impl CachingProvider {
         let mut warnings = Vec::new();
         let lookup = self.find_unused_reply(&request, &mut warnings);
         let place = match (lookup, self.find_reply_to_reduced_request(&request)) {
-            (CacheLookup::Reply(path, reply), _) | (CacheLookup::Missing(_), Some((path, reply))) => {
+            (CacheLookupResult::Reply(path, reply), _) | (CacheLookupResult::Missing(_), Some((path, reply))) => {
                 self.lock_used_entries().insert(path);
                 if let Some(reasoning) = &reply.reasoning {
                     on_piece(ReplyPiece::Reasoning(&reasoning.to_text()));
@@ -150,13 +150,13 @@ impl CachingProvider {
                     ..*reply
                 });
             }
-            (CacheLookup::Missing(_), None) if self.cache.is_read_only => {
+            (CacheLookupResult::Missing(_), None) if self.cache.is_read_only => {
                 warnings.push(self.missing_reply_message(&request));
                 return Err(ModelError::new_fatal(warnings.join("; ")));
             }
-            (CacheLookup::Missing(place), None) => place,
+            (CacheLookupResult::Missing(place), None) => place,
         };
-        let entry = (self.redacted_request(&request), request.request_number);
+        let entry = (self.redacted_request_json(&request), request.request_number);
         let mut reply = self.inner.complete_request(request, on_piece).await?;
         let entry = CacheEntry::new(entry.0, entry.1, &reply);
         match entry.save_atomically(&place, &self.cache.root) {
@@ -168,8 +168,8 @@ impl CachingProvider {
     }
 
     /// Finds an unused entry for the request, preferably with the same request number. Adds warnings about damaged entries.
-    fn find_unused_reply(&self, request: &ModelRequest, warnings: &mut Vec<String>) -> CacheLookup {
-        let key = sha256_of_text(&self.redacted_request(request).to_string());
+    fn find_unused_reply(&self, request: &ModelRequest, warnings: &mut Vec<String>) -> CacheLookupResult {
+        let key = sha256_of_text(&self.redacted_request_json(request).to_string());
         let used = self.lock_used_entries();
         let mut fallback = None;
         let mut vacant = None;
@@ -181,9 +181,11 @@ impl CachingProvider {
                 Ok(entry) if entry.key != key => continue,
                 Ok(_) if used.contains(&path) => continue,
                 Ok(entry) if entry.request_number == request.request_number => {
-                    return CacheLookup::Reply(path, Box::new(entry.reply));
+                    return CacheLookupResult::Reply(path, Box::new(entry.reply));
                 }
-                Ok(entry) => fallback = fallback.or_else(|| Some(CacheLookup::Reply(path, Box::new(entry.reply)))),
+                Ok(entry) => {
+                    fallback = fallback.or_else(|| Some(CacheLookupResult::Reply(path, Box::new(entry.reply))))
+                }
                 Err(CacheEntryError::Missing) => {
                     vacant = vacant.or(Some(path));
                     break;
@@ -199,7 +201,7 @@ impl CachingProvider {
                 }
             }
         }
-        fallback.unwrap_or_else(|| CacheLookup::Missing(vacant.unwrap_or_default()))
+        fallback.unwrap_or_else(|| CacheLookupResult::Missing(vacant.unwrap_or_default()))
     }
 
     /// Finds the reply to the request without the schema or files, because the provider may have refused them in the recorded run.
@@ -207,16 +209,16 @@ impl CachingProvider {
         if !self.cache.is_read_only {
             return None;
         }
-        self.find_without_schema(request).or_else(|| {
+        self.find_reply_without_native_schema(request).or_else(|| {
             let has_files = tool_files::has_tool_files(&request.messages);
             let in_words = has_files.then(|| tool_files::with_described_tool_files(request.clone()))?;
-            self.find_stored_reply(&in_words)
-                .or_else(|| self.find_without_schema(&in_words))
+            self.find_reply_ignoring_warnings(&in_words)
+                .or_else(|| self.find_reply_without_native_schema(&in_words))
         })
     }
 
     /// Finds the reply to the request with the schema in the prompt, or without a schema.
-    fn find_without_schema(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
+    fn find_reply_without_native_schema(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
         request.output_schema.as_ref()?;
         let in_words = move_schema_to_messages(request.clone());
         // Earlier versions did not tell the model the schema in words.
@@ -226,14 +228,14 @@ impl CachingProvider {
         };
         [in_words, untold]
             .iter()
-            .find_map(|request| self.find_stored_reply(request))
+            .find_map(|request| self.find_reply_ignoring_warnings(request))
     }
 
     /// Finds the reply to the request, and ignores warnings.
-    fn find_stored_reply(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
+    fn find_reply_ignoring_warnings(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
         match self.find_unused_reply(request, &mut Vec::new()) {
-            CacheLookup::Reply(path, reply) => Some((path, reply)),
-            CacheLookup::Missing(_) => None,
+            CacheLookupResult::Reply(path, reply) => Some((path, reply)),
+            CacheLookupResult::Missing(_) => None,
         }
     }
 
@@ -244,7 +246,7 @@ impl CachingProvider {
             "the cache has no reply to request {} of `{}`",
             request.request_number, request.agent_name
         );
-        let request_json = self.redacted_request(request);
+        let request_json = self.redacted_request_json(request);
         let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
         let compared = entries.filter_map(|file| {
             let entry = CacheEntry::load(&file.path()).ok()?;
@@ -285,8 +287,8 @@ impl CachingProvider {
     }
 
     /// Converts the parts of a request on which its reply depends to JSON, without secrets.
-    fn redacted_request(&self, request: &ModelRequest) -> Value {
-        let mut request_json = entry::request_to_json(request);
+    fn redacted_request_json(&self, request: &ModelRequest) -> Value {
+        let mut request_json = entry::request_to_cache_json(request);
         self.secrets.redact_value(&mut request_json);
         request_json
     }
@@ -308,7 +310,7 @@ impl ModelProvider for CachingProvider {
         request: ModelRequest,
         on_piece: &'a ReplyPieceCallback<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.answer_request(request, on_piece))
+        Box::pin(self.answer_from_cache_or_provider(request, on_piece))
     }
 
     fn enforces_own_limits(&self) -> bool {

@@ -14,11 +14,11 @@ mod transport;
 
 pub use crate::policy::chain::Model;
 pub use crate::policy::model_query::{ModelQuery, ModelQueryResult};
-pub use crate::providers::remote::{RemoteProvider, key_variable};
+pub use crate::providers::remote::{RemoteProvider, api_key_variable};
 pub use crate::providers::simulated::SimulatedProvider;
 pub use crate::providers::simulated_script::describe_script_failure;
-pub use crate::transport::http_client::{build_http_client, client_builder_with_proxies};
-pub use crate::transport::network::{ModelNetwork, ReadEnvironment};
+pub use crate::transport::http_client::{build_http_client, client_builder_with_environment_proxies};
+pub use crate::transport::network::{EnvironmentLookup, ModelNetwork};
 pub use cache::ReplyCache;
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_core::thread::{Attachment, Message, Reasoning, Role, StopReason, ToolCall};
+use ensemble_core::thread::{Attachment, Message, MessageRole, Reasoning, StopReason, ToolCall};
 use ensemble_language::ensemble::ModelProfile;
 
 /// A future that can be stored.
@@ -143,7 +143,7 @@ pub struct ReportedLimit {
     /// The name of the header that states what remains.
     pub name: &'static str,
     /// The unit that the provider counts.
-    pub unit: LimitUnit,
+    pub unit: ReportedLimitUnit,
     /// The number of units that the provider allows, if it states the number.
     pub limit: Option<u64>,
     /// The number of units that remain.
@@ -154,7 +154,7 @@ pub struct ReportedLimit {
 
 /// The unit of a [`ReportedLimit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LimitUnit {
+pub enum ReportedLimitUnit {
     /// Requests.
     Requests,
     /// Tokens of requests and replies.
@@ -231,7 +231,7 @@ impl ModelError {
 
 impl ModelReply {
     /// Returns the reason of a refusal from the provider, with the text of the model.
-    pub fn refusal_text(&self) -> String {
+    pub fn refusal_reason_and_text(&self) -> String {
         match (&self.refusal, self.text.trim()) {
             (Some(reason), "") => reason.clone(),
             (Some(reason), text) => format!("{reason}; its reply was: {text}"),
@@ -274,15 +274,15 @@ fn move_schema_to_messages(mut request: ModelRequest) -> ModelRequest {
         false => "When you call no more tools, answer",
     };
     let words = format!("{when} with one JSON object that matches this JSON Schema, and nothing else:\n{schema}");
-    let of = |role: Role| move |message: &&mut Message| message.role == role;
+    let of = |role: MessageRole| move |message: &&mut Message| message.role == role;
     let messages = &mut request.messages;
-    let place = match messages.iter().any(|message| message.role == Role::System) {
-        true => messages.iter_mut().find(of(Role::System)),
-        false => messages.iter_mut().rev().find(of(Role::User)),
+    let place = match messages.iter().any(|message| message.role == MessageRole::System) {
+        true => messages.iter_mut().find(of(MessageRole::System)),
+        false => messages.iter_mut().rev().find(of(MessageRole::User)),
     };
     match place {
         Some(message) => message.content = format!("{}\n\n{words}", message.content),
-        None => request.messages.push(Message::new(Role::User, words)),
+        None => request.messages.push(Message::new(MessageRole::User, words)),
     }
     request
 }

@@ -78,7 +78,7 @@ pub struct ProcessSandbox {
 
 /// Task of a sandbox helper, passed as an argument.
 #[derive(Debug, Serialize, Deserialize)]
-struct SandboxTask {
+struct SandboxHelperTask {
     rules: SandboxRules,
     /// The process's own temporary folder.
     temporary: PathBuf,
@@ -93,7 +93,7 @@ pub(super) struct SandboxedCommand {
 
 impl ProcessSandbox {
     /// Allows the process to inherit these environment variables, too.
-    pub(super) fn with_variables(&self, names: Vec<String>) -> Self {
+    pub(super) fn with_inherited_variables(&self, names: Vec<String>) -> Self {
         let mut sandbox = self.clone();
         sandbox.rules.env.extend(names);
         sandbox
@@ -112,7 +112,7 @@ impl ProcessSandbox {
             });
         }
         let temporary = TemporaryFolder::new()?;
-        let mut task = SandboxTask {
+        let mut task = SandboxHelperTask {
             rules: self.rules.clone(),
             temporary: temporary.path().to_owned(),
         };
@@ -122,7 +122,7 @@ impl ProcessSandbox {
         task.rules.read.extend(
             program_paths
                 .filter(|path| path.is_absolute())
-                .filter_map(|path| resolve_file(&path)),
+                .filter_map(|path| resolve_file_links(&path)),
         );
         let mut arguments = self.helper.arguments.clone();
         arguments.push(helper::SUPERVISE_ARGUMENT.into());
@@ -140,7 +140,7 @@ impl ProcessSandbox {
 }
 
 /// Returns the path without links. Returns `None` if it is not a file.
-fn resolve_file(path: &Path) -> Option<PathBuf> {
+fn resolve_file_links(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|path| path.is_file())
 }
 

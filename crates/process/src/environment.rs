@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 
 use tokio::process::Command;
 
-use ensemble_core::runner::{AttemptOutcome, AttemptResult};
+use ensemble_core::runner::{AttemptEnd, AttemptResult};
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::{carries_rights, is_program_variable};
 
@@ -32,7 +32,7 @@ pub fn is_minimal_variable(variable: &str) -> bool {
 }
 
 /// Returns whether the variable belongs to the configuration of this program.
-fn is_own_variable(name: &OsStr) -> bool {
+fn is_configuration_variable(name: &OsStr) -> bool {
     is_program_variable(name.as_encoded_bytes())
 }
 
@@ -83,7 +83,7 @@ impl ChildEnvironment {
                 command.env_remove(variable);
             }
             let own = std::env::vars_os().map(|(name, _)| name);
-            own.filter(|name| is_own_variable(name)).for_each(|name| {
+            own.filter(|name| is_configuration_variable(name)).for_each(|name| {
                 command.env_remove(name);
             });
         }
@@ -107,9 +107,9 @@ impl ChildEnvironment {
     }
 
     /// Redacts the secrets in an outcome.
-    pub fn redact_outcome(&self, observed: AttemptOutcome) -> AttemptOutcome {
+    pub fn redact_outcome(&self, observed: AttemptEnd) -> AttemptEnd {
         match observed {
-            AttemptOutcome::Finished(observation) => AttemptOutcome::Finished(AttemptResult {
+            AttemptEnd::Finished(observation) => AttemptEnd::Finished(AttemptResult {
                 result: match observation.result {
                     Ok(mut output) => {
                         self.secrets.redact_map(&mut output);
@@ -143,7 +143,7 @@ mod tests {
             ("MY_ENSEMBLE_TRUST", false, false),
         ] {
             assert_eq!(
-                (is_own_variable(name.as_ref()), carries_rights(name)),
+                (is_configuration_variable(name.as_ref()), carries_rights(name)),
                 (is_own, is_right),
                 "{name}"
             );

@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 
 use super::confine::TemporaryFolder;
 use super::group_termination::{self, TerminatingGroup};
-use super::members::{GroupMembers, has_exited};
+use super::members::{KillOnceGroup, has_exited};
 use super::process_failures;
 use super::strays::{self, StrayProcessGuard};
 use super::watchdog::ProcessWatchdog;
@@ -48,7 +48,8 @@ pub(super) async fn spawn_watched_with_retries(
         match spawn_marked_process(command) {
             Err(error) if process_failures::is_open_for_writing(&error) && tries > 0 => tries -= 1,
             Err(error)
-                if resource_room::is_out_of_resources(&error) && resource_room::wait_for_resources(&mut full).await =>
+                if resource_room::is_out_of_resources(&error)
+                    && resource_room::wait_to_retry_for_resources(&mut full).await =>
             {
                 continue;
             }
@@ -82,7 +83,7 @@ pub(super) struct StartedChild {
 /// be reused.
 pub(super) struct ProcessGroup {
     // Dropped in this order.
-    members: GroupMembers,
+    members: KillOnceGroup,
     child: Option<Child>,
     /// The agent that runs it, for the next process of the agent to wait.
     agent: String,
@@ -104,10 +105,10 @@ impl ProcessGroup {
         if let (Some(leader), Some(watchdog)) = (leader, &watchdog)
             && let Some(warning) = watchdog.watch_group(leader)
         {
-            ledger.warn(warning);
+            ledger.add_warning(warning);
         }
         Self {
-            members: GroupMembers {
+            members: KillOnceGroup {
                 leader,
                 watchdog,
                 mark: Some(mark),
@@ -182,7 +183,7 @@ impl Drop for ProcessGroup {
             && is_alive
             && let Some(child) = self.child.take()
         {
-            group_termination::terminate_then_kill(TerminatingGroup {
+            group_termination::terminate_and_queue_kill(TerminatingGroup {
                 members: std::mem::take(&mut self.members),
                 child,
                 held_resources: Box::new(std::mem::take(&mut self.held_resources)),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, kill_process_group};
 use tokio::process::Child;
 
-use super::members::{GroupMembers, has_exited};
+use super::members::{KillOnceGroup, has_exited};
 
 /// Time between SIGTERM and SIGKILL.
 const TERMINATION_GRACE: Duration = Duration::from_millis(500);
@@ -21,7 +21,7 @@ const EXIT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Process group that was sent SIGTERM. Its fields are dropped in this order.
 pub(super) struct TerminatingGroup {
-    pub(super) members: GroupMembers,
+    pub(super) members: KillOnceGroup,
     pub(super) child: Child,
     /// What must be there until it has ended: its pipes, its folder.
     pub(super) held_resources: Box<dyn Send + Sync>,
@@ -51,7 +51,7 @@ fn lock_queue() -> MutexGuard<'static, TerminationQueue> {
 }
 
 /// Sends SIGTERM to the group, and queues it for SIGKILL after the grace time. Without a background thread, kills it at once.
-pub(super) fn terminate_then_kill(ending: TerminatingGroup) {
+pub(super) fn terminate_and_queue_kill(ending: TerminatingGroup) {
     let Some(leader) = ending.members.unkilled_leader() else {
         return;
     };
@@ -91,7 +91,7 @@ fn run_termination_thread() {
         };
         for ending in over {
             let agent = ending.agent.clone();
-            kill_and_wait(ending);
+            kill_group_and_wait(ending);
             let mut queue = lock_queue();
             if let Some(at) = queue.agents.iter().position(|known| *known == agent) {
                 queue.agents.swap_remove(at);
@@ -102,7 +102,7 @@ fn run_termination_thread() {
 }
 
 /// Kills the group and waits until its leader has exited.
-fn kill_and_wait(ending: TerminatingGroup) {
+fn kill_group_and_wait(ending: TerminatingGroup) {
     let TerminatingGroup {
         mut members,
         mut child,

@@ -32,12 +32,12 @@ mod linux {
     /// Kills every process whose environment names the run or a nested run.
     pub(super) fn kill_leftovers(run_id: &str) {
         let mark = format!("{RUN_ID_VARIABLE}={run_id}");
-        kill_processes_with_entry(|entry| names_run(entry, mark.as_bytes()));
+        kill_processes_with_entry(|entry| names_run_or_nested_run(entry, mark.as_bytes()));
     }
 
     /// Kills every process with a matching environment entry, except this process and its ancestors.
     pub(in super::super) fn kill_processes_with_entry(is_meant: impl Fn(&[u8]) -> bool) {
-        let mut seen_pids = list_ancestors();
+        let mut seen_pids = list_self_and_ancestors();
         for _ in 0..MAX_SEARCH_PASSES {
             let matching_pids: Vec<Pid> = list_processes()
                 .filter(|pid| !seen_pids.contains(pid) && has_matching_entry(*pid, &is_meant))
@@ -66,14 +66,14 @@ mod linux {
     }
 
     /// Returns whether the entry names the run or a nested run.
-    fn names_run(entry: &[u8], mark: &[u8]) -> bool {
+    fn names_run_or_nested_run(entry: &[u8], mark: &[u8]) -> bool {
         entry
             .strip_prefix(mark)
             .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     }
 
     /// Returns this process and its ancestors.
-    fn list_ancestors() -> HashSet<Pid> {
+    fn list_self_and_ancestors() -> HashSet<Pid> {
         let mut ancestors = HashSet::new();
         let mut next = Some(getpid());
         while let Some(pid) = next

@@ -60,13 +60,13 @@ pub use self::environment::{ChildEnvironment, is_minimal_variable};
 use self::group::{ProcessGroup, StartedChild};
 pub use self::leftovers::kill_processes_of_run;
 pub use self::strays::become_orphan_collector;
-pub use self::tail::KEPT as STDERR_KEPT;
+pub use self::tail::MAX_FOLDED_RUNS as MAX_KEPT_STDERR;
 use self::tail::StreamTail;
 pub use self::watchdog::{ProcessWatchdog, run_watchdog};
 use crate::resource_room::ResourcePermitGuard;
-use ensemble_core::runner::{AttemptLedger, AttemptOutcome, AttemptResult, ExecutionInput};
+use ensemble_core::runner::{AttemptEnd, AttemptLedger, AttemptResult, ExecutionInput};
 use ensemble_core::trace;
-use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, KEPT_STREAM_BYTES, stream_end};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, KEPT_STREAM_BYTES, kept_stream_end};
 
 #[cfg(not(unix))]
 compile_error!("scripts need process groups, which only Unix has");
@@ -78,11 +78,11 @@ pub const DEFAULT_OUTPUT_CAP: usize = 10 * 1024 * 1024;
 pub const RUN_ID_VARIABLE: &str = "ENSEMBLE_RUN_ID";
 
 // The other variables that describe an execution to its process. A sandbox passes them on.
-const AGENT_NAME: &str = "ENSEMBLE_AGENT_NAME";
-const EXECUTION: &str = "ENSEMBLE_EXECUTION";
-const ATTEMPT: &str = "ENSEMBLE_ATTEMPT";
-const TURN: &str = "ENSEMBLE_TURN";
-const PART: &str = "ENSEMBLE_PART";
+const AGENT_NAME_VARIABLE: &str = "ENSEMBLE_AGENT_NAME";
+const EXECUTION_VARIABLE: &str = "ENSEMBLE_EXECUTION";
+const ATTEMPT_VARIABLE: &str = "ENSEMBLE_ATTEMPT";
+const TURN_VARIABLE: &str = "ENSEMBLE_TURN";
+const PART_VARIABLE: &str = "ENSEMBLE_PART";
 
 /// Program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -116,7 +116,7 @@ pub async fn run_program(
     folder: &Path,
     bounds: &ProcessSettings,
     execution: &ExecutionInput,
-) -> AttemptOutcome {
+) -> AttemptEnd {
     run_program_with_stdin(invocation, folder, bounds, execution, None).await
 }
 
@@ -127,12 +127,12 @@ pub async fn run_program_with_stdin(
     bounds: &ProcessSettings,
     execution: &ExecutionInput,
     stdin: Option<&str>,
-) -> AttemptOutcome {
-    let observed = AttemptOutcome::Finished(AttemptResult {
+) -> AttemptEnd {
+    let observed = AttemptEnd::Finished(AttemptResult {
         parts: Vec::new(),
         nested_answers: Vec::new(),
         answer: None,
-        result: run_to_output(invocation, folder, bounds, execution, stdin).await,
+        result: run_and_explain_failure(invocation, folder, bounds, execution, stdin).await,
         usage: None,
         exchange: Vec::new(),
     });
@@ -140,7 +140,7 @@ pub async fn run_program_with_stdin(
 }
 
 /// Runs the program and returns its output. Explains a failure by the sandbox if possible.
-async fn run_to_output(
+async fn run_and_explain_failure(
     invocation: &ProgramInvocation,
     folder: &Path,
     bounds: &ProcessSettings,
@@ -151,7 +151,7 @@ async fn run_to_output(
     let running = started.map_err(|error| process_failures::start_failure(invocation, folder, &error))?;
     let served = running.serve_pipes_until_exit(execution, stdin, bounds).await;
     served.map_err(|unexplained| match &bounds.sandbox {
-        Some(sandbox) => sandbox.explain_failure(unexplained.failure, &unexplained.stderr),
+        Some(sandbox) => sandbox.explain_sandbox_refusal(unexplained.failure, &unexplained.stderr),
         None => unexplained.failure,
     })
 }
@@ -167,7 +167,7 @@ struct RunningProcess {
 }
 
 /// The reason why the output is no longer read.
-enum OutputStop {
+enum OutputStopReason {
     Exited(io::Result<ExitStatus>),
     TooLarge,
     StoppedAtTerminal,
@@ -180,10 +180,10 @@ async fn start_confined_process(
     execution: &ExecutionInput,
 ) -> io::Result<RunningProcess> {
     // A process of an earlier attempt may still have its last moment.
-    group_termination::wait_for_terminations(Some(&run_agent_key(execution))).await;
+    group_termination::wait_for_terminations(Some(&agent_key_with_run(execution))).await;
     let confined = match &bounds.sandbox {
         Some(sandbox) => sandbox
-            .with_variables(bounds.environment.added_names())
+            .with_inherited_variables(bounds.environment.added_names())
             .build_sandboxed_command(invocation)?,
         None => SandboxedCommand {
             invocation: invocation.clone(),
@@ -193,7 +193,7 @@ async fn start_confined_process(
     let place = resource_room::wait_for_process_permit().await;
     let mut command = build_command(&confined.invocation, folder, &bounds.environment, execution);
     let mut running = match execution.part {
-        Some(_) => start_on_blocking_thread(command, bounds, execution, place).await?,
+        Some(_) => start_command_on_blocking_thread(command, bounds, execution, place).await?,
         None => {
             let child = group::spawn_watched_with_retries(&mut command, bounds.watchdog.as_deref()).await?;
             RunningProcess::new(child, bounds, execution, place)?
@@ -202,14 +202,14 @@ async fn start_confined_process(
     if let Some(sandbox) = &bounds.sandbox {
         execution
             .ledger
-            .add_sandbox(confine::describe_enforced_rules(&sandbox.rules));
+            .add_enforced_sandbox(confine::describe_enforced_rules(&sandbox.rules));
     }
     running.group.keep_folder_until_end(confined.temporary);
     Ok(running)
 }
 
 /// Starts a part on another thread: many parts start at the same time, and the start of a process takes long.
-async fn start_on_blocking_thread(
+async fn start_command_on_blocking_thread(
     mut command: Command,
     bounds: &ProcessSettings,
     execution: &ExecutionInput,
@@ -220,7 +220,7 @@ async fn start_on_blocking_thread(
     }
     let starting = StartingProcessGuard::default();
     let (slot, of_thread) = (starting.0.clone(), bounds.clone());
-    let (ledger, agent) = (execution.ledger.clone(), run_agent_key(execution));
+    let (ledger, agent) = (execution.ledger.clone(), agent_key_with_run(execution));
     let busy = tokio::task::spawn_blocking(move || {
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_dropped {
@@ -250,17 +250,17 @@ async fn start_on_blocking_thread(
 
 /// Guard of a process that another thread starts. Dropping it waits for a start in progress, and kills the process.
 #[derive(Default)]
-struct StartingProcessGuard(Arc<Mutex<StartSlot>>);
+struct StartingProcessGuard(Arc<Mutex<ProcessStartSlot>>);
 
 /// Result of a start on another thread, and whether the guard was dropped.
 #[derive(Default)]
-struct StartSlot {
+struct ProcessStartSlot {
     is_dropped: bool,
     result: Option<io::Result<RunningProcess>>,
 }
 
 impl StartingProcessGuard {
-    fn lock_slot(&self) -> MutexGuard<'_, StartSlot> {
+    fn lock_slot(&self) -> MutexGuard<'_, ProcessStartSlot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -286,16 +286,16 @@ fn build_command(
         .args(&invocation.arguments)
         .current_dir(folder)
         .env(RUN_ID_VARIABLE, &*execution.run_id)
-        .env(AGENT_NAME, &*execution.agent_name)
-        .env(EXECUTION, execution.execution.to_string())
-        .env(ATTEMPT, execution.attempt.to_string())
-        .env(TURN, (execution.turn_count + 1).to_string())
-        .envs(execution.part.as_ref().map(|part| (PART, &*part.key)))
-        .envs(trace::current_span().map(|span| ("TRACEPARENT", span.to_string())))
+        .env(AGENT_NAME_VARIABLE, &*execution.agent_name)
+        .env(EXECUTION_VARIABLE, execution.execution.to_string())
+        .env(ATTEMPT_VARIABLE, execution.attempt.to_string())
+        .env(TURN_VARIABLE, (execution.turn_count + 1).to_string())
+        .envs(execution.part.as_ref().map(|part| (PART_VARIABLE, &*part.key)))
+        .envs(trace::current_task_span().map(|span| ("TRACEPARENT", span.to_string())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    if let Some(span) = trace::current_span() {
+    if let Some(span) = trace::current_task_span() {
         match span.state.is_empty() {
             true => command.env_remove("TRACESTATE"),
             false => command.env("TRACESTATE", &*span.state),
@@ -313,7 +313,7 @@ impl RunningProcess {
         execution: &ExecutionInput,
         place: ResourcePermitGuard,
     ) -> io::Result<Self> {
-        Self::from_child(started, bounds, &execution.ledger, run_agent_key(execution), place)
+        Self::from_child(started, bounds, &execution.ledger, agent_key_with_run(execution), place)
     }
 
     /// Takes the pipes of the started child and creates its process group for this agent key.
@@ -355,26 +355,26 @@ impl RunningProcess {
 
         let pipes = async {
             tokio::join!(
-                payload::write_stdin(stdin, stdin_text, execution),
+                payload::write_stdin_and_close(stdin, stdin_text, execution),
                 stderr_tail.read_to_end(stderr)
             );
             pending::<Infallible>().await
         };
         let at_terminal = group.wait_for_terminal_stop();
         let end = tokio::select! {
-            status = group.wait_and_kill_rest() => OutputStop::Exited(status),
-            () = stdout_buffer.read_until_too_large(stdout) => OutputStop::TooLarge,
-            () = at_terminal => OutputStop::StoppedAtTerminal,
+            status = group.wait_and_kill_rest() => OutputStopReason::Exited(status),
+            () = stdout_buffer.read_until_too_large(stdout) => OutputStopReason::TooLarge,
+            () = at_terminal => OutputStopReason::StoppedAtTerminal,
             never = pipes => match never {},
         };
         let status = match end {
-            OutputStop::Exited(status) => status,
-            OutputStop::StoppedAtTerminal => {
+            OutputStopReason::Exited(status) => status,
+            OutputStopReason::StoppedAtTerminal => {
                 group.kill_once();
                 let _killed = group.wait_and_kill_rest().await;
                 return Err(UnexplainedFailure::from(process_failures::terminal_stop_failure()));
             }
-            OutputStop::TooLarge => {
+            OutputStopReason::TooLarge => {
                 group.kill_once();
                 group.wait_and_kill_rest().await
             }
@@ -384,7 +384,7 @@ impl RunningProcess {
         let stderr = stderr_tail.tail_text();
         let exit_code = status.as_ref().ok().and_then(ExitStatus::code);
         execution.ledger.set_exit_code(exit_code);
-        process_result(status, &stdout_buffer, &stderr, execution).map_err(|failure| {
+        exit_to_output_or_failure(status, &stdout_buffer, &stderr, execution).map_err(|failure| {
             let stdout = bounds.environment.redact_fragment(&stdout_buffer.tail_text());
             let quoted = bounds.environment.redact_fragment(&stderr);
             UnexplainedFailure {
@@ -405,7 +405,7 @@ impl Drop for RunningProcess {
 }
 
 /// Returns the agent of a run, for processes that follow each other.
-fn run_agent_key(execution: &ExecutionInput) -> String {
+fn agent_key_with_run(execution: &ExecutionInput) -> String {
     format!("{}/{}", execution.run_id, execution.agent_name)
 }
 
@@ -432,7 +432,7 @@ impl From<ExecutionFailure> for UnexplainedFailure {
 }
 
 /// Converts the exit status and stdout to an output or a failure.
-fn process_result(
+fn exit_to_output_or_failure(
     status: io::Result<ExitStatus>,
     stdout_buffer: &StdoutBuffer<'_>,
     stderr: &str,
@@ -459,7 +459,7 @@ struct StdoutBuffer<'a> {
 impl Drop for StdoutBuffer<'_> {
     fn drop(&mut self) {
         if !self.bytes.is_empty() {
-            self.ledger.set_stdout(stream_end(&self.tail_text()).to_owned());
+            self.ledger.set_stdout(kept_stream_end(&self.tail_text()).to_owned());
         }
     }
 }

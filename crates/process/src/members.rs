@@ -10,13 +10,13 @@ use super::watchdog::ProcessWatchdog;
 
 /// Process group that is killed at most once.
 #[derive(Default)]
-pub(super) struct GroupMembers {
+pub(super) struct KillOnceGroup {
     pub(super) leader: Option<Pid>,
     pub(super) watchdog: Option<Arc<ProcessWatchdog>>,
     pub(super) mark: Option<StrayProcessGuard>,
 }
 
-impl GroupMembers {
+impl KillOnceGroup {
     /// Kills the group if its leader has exited but is not reaped yet, so that the id of the group is still valid.
     ///
     /// `ChildRun::wait` reaps the child only after the reactor has reported its end. If the reactor runs on this thread,
@@ -68,7 +68,7 @@ pub(super) fn has_exited(leader: Pid) -> bool {
     !matches!(waitid(WaitId::Pid(leader), look), Ok(None))
 }
 
-impl Drop for GroupMembers {
+impl Drop for KillOnceGroup {
     fn drop(&mut self) {
         self.kill_with_descendants();
     }

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use ensemble_core::reply::{SurroundedObject, find_surrounded_object};
+use ensemble_core::reply::{ObjectInText, find_object_in_text};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_language::data::{
     ExecutionFailure, FailureKind, JsonMap, strip_byte_order_mark, strip_last_newline, value_to_output,
@@ -15,7 +15,7 @@ use ensemble_language::data::{
 pub fn output_from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
     let text = String::from_utf8_lossy(bytes);
     if matches!(text, std::borrow::Cow::Owned(_)) {
-        ledger.warn("the output is not valid UTF-8; the invalid bytes were replaced by U+FFFD");
+        ledger.add_warning("the output is not valid UTF-8; the invalid bytes were replaced by U+FFFD");
     }
     output_from_text(&text, ledger)
 }
@@ -30,9 +30,9 @@ pub fn output_from_text(text: &str, ledger: &AttemptLedger) -> Result<JsonMap, E
         Ok(value) => output_from_value(value),
         Err(error) => {
             if let Some(note) = surrounding_text_warning(text) {
-                ledger.warn(note);
+                ledger.add_warning(note);
             } else if starts_with_object(text) {
-                ledger.warn(format!(
+                ledger.add_warning(format!(
                     "the output begins like a JSON object, but was used as text: {error}"
                 ));
             }
@@ -72,7 +72,7 @@ fn starts_with_object(text: &str) -> bool {
 
 /// Returns a warning if there is text before or after a JSON object on separate lines.
 fn surrounding_text_warning(text: &str) -> Option<String> {
-    let SurroundedObject { line, place } = find_surrounded_object(text)?;
+    let ObjectInText { line, place } = find_object_in_text(text)?;
     Some(format!(
         "printed no JSON; its output has only `response`: there is text {place} the JSON object that begins in line {line}; write such text to standard error"
     ))

@@ -19,19 +19,23 @@ use ensemble_language::execution_history::ExecutionHistory;
 const WRITE_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Writes the text, or without a text the JSON object of the execution, and closes the pipe.
-pub(super) async fn write_stdin(mut pipe: impl AsyncWrite + Unpin, text: Option<&str>, execution: &ExecutionInput) {
+pub(super) async fn write_stdin_and_close(
+    mut pipe: impl AsyncWrite + Unpin,
+    text: Option<&str>,
+    execution: &ExecutionInput,
+) {
     match text {
         Some(text) => {
             let _nobody_reads = pipe.write_all(text.as_bytes()).await;
         }
-        None => write_execution_json(pipe, execution).await,
+        None => write_execution_json_and_close(pipe, execution).await,
     }
 }
 
 /// Writes the JSON object of the execution and a newline, and closes the pipe. Ignores errors, because a script can close its stdin.
 ///
 /// An error means that the script has closed its stdin, which is permitted.
-pub(super) async fn write_execution_json(pipe: impl AsyncWrite + Unpin, execution: &ExecutionInput) {
+pub(super) async fn write_execution_json_and_close(pipe: impl AsyncWrite + Unpin, execution: &ExecutionInput) {
     let mut stream = ExecutionJsonWriter {
         pipe,
         buffer: Vec::new(),
@@ -53,11 +57,15 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
         self.buffer.push(b'{');
         self.write_field("input", &execution.input).await?;
         self.write_field("input_data", &execution.input).await?;
-        self.write_map("inputs", execution.inputs.iter()).await?;
-        self.write_map("context", execution.context.iter()).await?;
-        self.write_map("dependencies", unique_outputs(execution.script_dependencies()))
+        self.write_map_field("inputs", execution.inputs.iter()).await?;
+        self.write_map_field("context", execution.context.iter()).await?;
+        self.write_map_field(
+            "dependencies",
+            outputs_once_per_agent(execution.latest_success_outputs()),
+        )
+        .await?;
+        self.write_map_field("failures", outputs_once_per_agent(&execution.failures))
             .await?;
-        self.write_map("failures", unique_outputs(&execution.failures)).await?;
         self.write_field("news", &execution.news).await?;
         self.write_field("parameters", &execution.parameters).await?;
         self.write_field("turn_count", &execution.turn_count).await?;
@@ -66,7 +74,7 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
         self.write_field("run_id", &execution.run_id).await?;
         self.write_field("agent_name", &execution.agent_name).await?;
         self.write_field("request", &execution.request).await?;
-        self.write_history(&execution.history).await?;
+        self.write_history_field(&execution.history).await?;
         if let Some(part) = &execution.part {
             self.write_field(&part.item_name, &part.item).await?;
             self.write_field(PartVariables::PART, &part.variable).await?;
@@ -77,17 +85,17 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
 
     /// Writes one field.
     async fn write_field(&mut self, name: &str, value: &(impl Serialize + Sync)) -> io::Result<()> {
-        self.write_name(name)?;
-        self.write_value(value).await
+        self.write_field_name(name)?;
+        self.buffer_json_value(value).await
     }
 
     /// Writes one field whose value is a map.
-    async fn write_map<'a>(
+    async fn write_map_field<'a>(
         &mut self,
         name: &str,
         entries: impl Iterator<Item = (&'a Arc<str>, &'a Arc<Value>)> + Send,
     ) -> io::Result<()> {
-        self.write_name(name)?;
+        self.write_field_name(name)?;
         self.buffer.push(b'{');
         for (index, (key, value)) in entries.enumerate() {
             if index > 0 {
@@ -95,28 +103,28 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
             }
             serde_json::to_writer(&mut self.buffer, key)?;
             self.buffer.push(b':');
-            self.write_value(value).await?;
+            self.buffer_json_value(value).await?;
         }
         self.buffer.push(b'}');
         Ok(())
     }
 
     /// Writes the field `history`, one entry at a time.
-    async fn write_history(&mut self, past: &ExecutionHistory) -> io::Result<()> {
-        self.write_name("history")?;
+    async fn write_history_field(&mut self, past: &ExecutionHistory) -> io::Result<()> {
+        self.write_field_name("history")?;
         self.buffer.push(b'[');
         for at in 0..past.len() {
             if at > 0 {
                 self.buffer.push(b',');
             }
-            self.write_value(&past.serializable_entry(at)).await?;
+            self.buffer_json_value(&past.serializable_entry(at)).await?;
         }
         self.buffer.push(b']');
         Ok(())
     }
 
     /// Writes the name of a field, after a comma if it is not the first one.
-    fn write_name(&mut self, name: &str) -> io::Result<()> {
+    fn write_field_name(&mut self, name: &str) -> io::Result<()> {
         if self.fields > 0 {
             self.buffer.push(b',');
         }
@@ -127,7 +135,7 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
     }
 
     /// Writes a value into the buffer, and the buffer to the pipe if it is full.
-    async fn write_value(&mut self, value: &(impl Serialize + Sync)) -> io::Result<()> {
+    async fn buffer_json_value(&mut self, value: &(impl Serialize + Sync)) -> io::Result<()> {
         serde_json::to_writer(&mut self.buffer, value)?;
         if self.buffer.len() >= WRITE_BUFFER_BYTES {
             self.write_buffer().await?;
@@ -144,7 +152,7 @@ impl<W: AsyncWrite + Unpin> ExecutionJsonWriter<W> {
 }
 
 /// Iterates over the outputs, each agent once, even if several dependencies name it.
-fn unique_outputs(outputs: &[(Arc<str>, Arc<Value>)]) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
+fn outputs_once_per_agent(outputs: &[(Arc<str>, Arc<Value>)]) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
     let mut seen_names = HashSet::new();
     let all = outputs.iter().map(|(name, output)| (name, output));
     all.filter(move |(name, _)| seen_names.insert(Arc::clone(name)))
@@ -210,7 +218,7 @@ mod tests {
         let output = (Arc::from("w"), Arc::new(json!("its output")));
         execution.dependencies = vec![output.clone(), output];
         let mut bytes = Vec::new();
-        write_execution_json(&mut bytes, &execution).await;
+        write_execution_json_and_close(&mut bytes, &execution).await;
         let text = String::from_utf8(bytes).expect("UTF-8");
         assert_eq!(text.matches("its output").count(), 1, "{text}");
     }
@@ -249,7 +257,7 @@ mod tests {
         let entry = |index: usize| (Arc::from(format!("k{index}")), Arc::new(json!("x".repeat(1000))));
         execution.context = Arc::new((0..2_000).map(entry).collect());
         let mut widest = Widest(0);
-        write_execution_json(&mut widest, &execution).await;
+        write_execution_json_and_close(&mut widest, &execution).await;
         assert!(
             (WRITE_BUFFER_BYTES..WRITE_BUFFER_BYTES + 2_000).contains(&widest.0),
             "{}",

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::ProgramInvocation;
 use crate::output;
-use ensemble_language::data::{ExecutionFailure, FailureKind, parse_whole_object, stream_end};
+use ensemble_language::data::{ExecutionFailure, FailureKind, kept_stream_end, parse_whole_object};
 
 /// The maximum number of bytes of stderr that the failure of a service quotes.
 const MAX_QUOTED_STDERR_BYTES: usize = 2 * 1024;
@@ -54,7 +54,7 @@ pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> E
     {
         error = format!("{error}: {reported}");
     }
-    if stream_end(stderr).contains("/dev/tty") {
+    if kept_stream_end(stderr).contains("/dev/tty") {
         error = format!("{error} ({INPUT_AGENT_HINT})");
     }
     ExecutionFailure::new(kind, error)

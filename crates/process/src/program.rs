@@ -66,7 +66,7 @@ impl ScriptLookupError {
     pub fn for_missing_file(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             is_missing_file: true,
-            ..lookup_error(message, help)
+            ..other_lookup_error(message, help)
         }
     }
 }
@@ -114,18 +114,21 @@ pub fn matches_existing_file(script: &str, places: &ScriptFolders) -> bool {
 pub fn resolve_script(script: &str, places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
     let script = script.trim();
     if script.is_empty() {
-        return Err(lookup_error("`script` is blank", "name a file or write a command line"));
+        return Err(other_lookup_error(
+            "`script` is blank",
+            "name a file or write a command line",
+        ));
     }
     if let Some(resolution) = resolve_script_file(script, Vec::new(), places) {
         return resolution;
     }
     if needs_shell(script, places) {
-        return resolve_interpreted("sh", vec!["-c".into(), script.into()], script, places);
+        return resolve_interpreted_script("sh", vec!["-c".into(), script.into()], script, places);
     }
     let mut words = shlex::split(script).unwrap_or_default().into_iter();
     match words.next() {
         Some(program) => resolve_command(&program, words.map(OsString::from).collect(), places),
-        None => Err(lookup_error(
+        None => Err(other_lookup_error(
             format!("`{script}` is no command line: a quote or a backslash is left open"),
             "close it",
         )),
@@ -136,10 +139,7 @@ pub fn resolve_script(script: &str, places: &ScriptFolders) -> Result<ResolvedSc
 ///
 /// # Errors
 /// As [`resolve_script`]. A shell reads the line, and the line does not use its arguments.
-pub fn resolve_script_with_arguments(
-    script: &str,
-    places: &ScriptFolders,
-) -> Result<ResolvedScript, ScriptLookupError> {
+pub fn resolve_script_for_args(script: &str, places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
     let script = script.trim();
     if script.is_empty() || places.find_file(script).is_some() || !needs_shell(script, places) {
         return resolve_script(script, places);
@@ -154,13 +154,13 @@ pub fn resolve_script_with_arguments(
         return Err(error);
     }
     // The name of the command, `$0`, comes before its arguments.
-    resolve_interpreted("sh", vec!["-c".into(), script.into(), "sh".into()], script, places)
+    resolve_interpreted_script("sh", vec!["-c".into(), script.into(), "sh".into()], script, places)
 }
 
 /// Returns the error of a line that a shell reads and that does not use its arguments.
 pub fn find_unused_arguments_error(script: &str, places: &ScriptFolders) -> Option<ScriptLookupError> {
     let error = unused_arguments_error(script.trim())?;
-    let resolved = resolve_script_with_arguments(script, places);
+    let resolved = resolve_script_for_args(script, places);
     (resolved.err().as_ref() == Some(&error)).then_some(error)
 }
 
@@ -173,7 +173,7 @@ fn unused_arguments_error(script: &str) -> Option<ScriptLookupError> {
     let uses_arguments =
         script.match_indices('$').any(is_argument) || script.split_whitespace().any(|word| word == "shift");
     (!uses_arguments).then(|| {
-        lookup_error(
+        other_lookup_error(
             format!("a shell reads `{script}`, which does not use its `args`"),
             r#"write `"$@"` where the arguments belong, or `"$1"` for the first one"#,
         )
@@ -234,7 +234,7 @@ pub fn find_script_files_in_words(words: &[String], places: &ScriptFolders) -> V
 }
 
 /// Returns whether `script` must be a file, rather than a program on `PATH` or a shell line.
-pub fn must_be_file(script: &str) -> bool {
+pub fn can_only_be_file(script: &str) -> bool {
     let first = script.split_whitespace().next().unwrap_or_default();
     is_file_path(first) && !script.contains(|character| SHELL_SYNTAX.contains(character))
 }
@@ -280,7 +280,7 @@ fn missing_command_error(program: &str, places: &ScriptFolders) -> ScriptLookupE
                 places.project_root.display()
             ),
         ),
-        false => lookup_error(
+        false => other_lookup_error(
             format!("`{program}` is not a command: looked for it in every folder of PATH"),
             "correct the name, or install the program",
         ),
@@ -293,7 +293,7 @@ pub fn resolve_command_words(words: &[String], places: &ScriptFolders) -> Result
         [program, arguments @ ..] if !program.trim().is_empty() => {
             resolve_command(program, arguments.iter().map(OsString::from).collect(), places)
         }
-        _ => Err(lookup_error(
+        _ => Err(other_lookup_error(
             "the command names no program",
             "write the program first, then its arguments",
         )),
@@ -357,7 +357,7 @@ fn resolve_script_file(
     arguments: Vec<OsString>,
     places: &ScriptFolders,
 ) -> Option<Result<ResolvedScript, ScriptLookupError>> {
-    let launched = resolve_launch(&places.find_file(name)?, arguments, places);
+    let launched = resolve_file_launch(&places.find_file(name)?, arguments, places);
     let is_meant = launched.is_ok() || is_file_path(name) || !exists_on_path(name, places);
     is_meant.then_some(launched)
 }
@@ -368,7 +368,7 @@ fn is_file_path(name: &str) -> bool {
 }
 
 /// Resolves how to run a file, by its extension and its executable bit.
-fn resolve_launch(
+fn resolve_file_launch(
     file: &Path,
     arguments: Vec<OsString>,
     places: &ScriptFolders,
@@ -376,11 +376,11 @@ fn resolve_launch(
     let shown_path = places.display_path(file);
     let with_file = |interpreter| {
         let words = std::iter::once(file.as_os_str().to_owned()).chain(arguments.iter().cloned());
-        resolve_interpreted(interpreter, words.collect(), &shown_path, places)
+        resolve_interpreted_script(interpreter, words.collect(), &shown_path, places)
     };
     match ScriptKind::from_extension(file) {
         ScriptKind::Rhai if arguments.is_empty() => Ok(ResolvedScript::Rhai(file.to_owned())),
-        ScriptKind::Rhai => Err(lookup_error(
+        ScriptKind::Rhai => Err(other_lookup_error(
             format!("the Rhai script `{shown_path}` is given arguments and can take none"),
             "hand them over in the agent's `config`; the script finds them in `parameters`",
         )),
@@ -388,7 +388,7 @@ fn resolve_launch(
         ScriptKind::Shell => with_file("sh"),
         ScriptKind::JavaScript => with_file("node"),
         ScriptKind::Program if is_executable(file) => Ok(resolved_process(file, arguments)),
-        ScriptKind::Program => Err(lookup_error(
+        ScriptKind::Program => Err(other_lookup_error(
             format!("`{shown_path}` is not executable"),
             format!(
                 "run `chmod +x {}`, or give it an extension that says how to run it (.rhai, .sh, .py, .js)",
@@ -399,7 +399,7 @@ fn resolve_launch(
 }
 
 /// Resolves a script that needs an interpreter on `PATH`.
-fn resolve_interpreted(
+fn resolve_interpreted_script(
     interpreter: &str,
     arguments: Vec<OsString>,
     script: &str,
@@ -408,7 +408,7 @@ fn resolve_interpreted(
     if exists_on_path(interpreter, places) {
         return Ok(resolved_process(interpreter, arguments));
     }
-    Err(lookup_error(
+    Err(other_lookup_error(
         format!("{interpreter} is not installed or not on PATH, and `{script}` needs it"),
         format!("install {interpreter}, or write the script in Rhai, which needs nothing installed"),
     ))
@@ -429,14 +429,14 @@ fn missing_script_error(program: &str, places: &ScriptFolders) -> ScriptLookupEr
         let message = format!("`{}` is a folder", folder.display());
         return ScriptLookupError {
             is_missing_file: is_file_path(program),
-            ..lookup_error(message, "name a file in it")
+            ..other_lookup_error(message, "name a file in it")
         };
     }
     if let Some(special) = candidates.iter().find(|path| path.exists() && !path.is_file()) {
         let message = format!("`{}` is a pipe, a socket or a device, not a file", special.display());
         return ScriptLookupError {
             is_missing_file: is_file_path(program),
-            ..lookup_error(message, "name a file that contains the program")
+            ..other_lookup_error(message, "name a file that contains the program")
         };
     }
     if is_file_path(program) {
@@ -449,7 +449,7 @@ fn missing_script_error(program: &str, places: &ScriptFolders) -> ScriptLookupEr
         );
     }
     searched_places.push("every folder of PATH".to_owned());
-    lookup_error(
+    other_lookup_error(
         format!(
             "`{program}` is neither a file nor a command: looked for {}",
             searched_places.join(", ")
@@ -459,7 +459,7 @@ fn missing_script_error(program: &str, places: &ScriptFolders) -> ScriptLookupEr
 }
 
 /// Creates an error that does not concern a missing file.
-fn lookup_error(message: impl Into<String>, help: impl Into<String>) -> ScriptLookupError {
+fn other_lookup_error(message: impl Into<String>, help: impl Into<String>) -> ScriptLookupError {
     ScriptLookupError {
         message: message.into(),
         help: help.into(),

@@ -21,17 +21,18 @@ const FILES_PER_PROCESS: u64 = 6;
 /// Minimum number of permits, even if few files can be open.
 const MIN_PERMITS: u64 = 2;
 /// How long something that does not fit waits before it tries again, if nothing ends.
-const RETRY_PAUSE: Duration = Duration::from_millis(20);
+const RESOURCE_RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of retries while no other process or connection can release resources.
 const MAX_TRIES_WHEN_ALONE: u32 = 250;
 
 /// The limits of open files before they were raised.
 static ORIGINAL_FILE_LIMIT: OnceLock<Rlimit> = OnceLock::new();
 
-static RESOURCE_ROOM: LazyLock<ResourceRoom> = LazyLock::new(|| ResourceRoom::new(getrlimit(Resource::Nofile).current));
+static RESOURCE_ROOM: LazyLock<OpenFilePermits> =
+    LazyLock::new(|| OpenFilePermits::new(getrlimit(Resource::Nofile).current));
 
 /// Semaphore for child processes and connections, sized by the limit of open files.
-struct ResourceRoom {
+struct OpenFilePermits {
     permits: Semaphore,
     taken_count: AtomicUsize,
     permit_released: Notify,
@@ -39,7 +40,7 @@ struct ResourceRoom {
 
 /// Permit for a child process or a connection. Dropping it releases the permit.
 pub struct ResourcePermitGuard {
-    room: &'static ResourceRoom,
+    room: &'static OpenFilePermits,
     _permit: Option<SemaphorePermit<'static>>,
 }
 
@@ -81,16 +82,16 @@ pub fn is_out_of_resources(error: &io::Error) -> bool {
 }
 
 /// Waits until resources can be available again. Returns `false` after too many calls, which `tries` counts.
-pub async fn wait_for_resources(tries: &mut u32) -> bool {
+pub async fn wait_to_retry_for_resources(tries: &mut u32) -> bool {
     // The caller has a place, too.
     if RESOURCE_ROOM.taken_count.load(Ordering::Relaxed) <= 1 {
         *tries += 1;
     }
-    let _ended_or_not = tokio::time::timeout(RETRY_PAUSE, RESOURCE_ROOM.permit_released.notified()).await;
+    let _ended_or_not = tokio::time::timeout(RESOURCE_RETRY_PAUSE, RESOURCE_ROOM.permit_released.notified()).await;
     *tries <= MAX_TRIES_WHEN_ALONE
 }
 
-impl ResourceRoom {
+impl OpenFilePermits {
     /// Creates permits for this limit of open files.
     fn new(open_files: Option<u64>) -> Self {
         let places = open_files.map_or(Semaphore::MAX_PERMITS as u64, |files| {
@@ -127,14 +128,14 @@ mod tests {
 
     #[test]
     fn the_number_of_places_follows_from_the_open_files() {
-        let places = |files| ResourceRoom::new(files).permits.available_permits();
+        let places = |files| OpenFilePermits::new(files).permits.available_permits();
         assert_eq!((places(Some(256)), places(Some(1024)), places(Some(10))), (32, 160, 2));
         assert_eq!(places(None), Semaphore::MAX_PERMITS);
     }
 
     #[tokio::test]
     async fn what_does_not_fit_waits_for_the_end_of_something_else() {
-        let room: &'static ResourceRoom = Box::leak(Box::new(ResourceRoom::new(Some(10))));
+        let room: &'static OpenFilePermits = Box::leak(Box::new(OpenFilePermits::new(Some(10))));
         let (first, _second) = (room.wait_for_permit().await, room.wait_for_permit().await);
         let mut third = std::pin::pin!(room.wait_for_permit());
         assert!(futures_util::poll!(&mut third).is_pending());

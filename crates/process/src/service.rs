@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::confine::{self, ProcessSandbox};
 use super::group::{self, ProcessGroup};
 use super::process_failures;
-use super::{ChildEnvironment, ProcessWatchdog, ProgramInvocation, RUN_ID_VARIABLE, STDERR_KEPT};
+use super::{ChildEnvironment, MAX_KEPT_STDERR, ProcessWatchdog, ProgramInvocation, RUN_ID_VARIABLE};
 use crate::resource_room;
 use ensemble_core::runner::AttemptLedger;
 
@@ -63,9 +63,11 @@ pub async fn start_service(
 ) -> Result<(ServiceProcess, ChildStdin, ChildStdout), String> {
     let failed = |error: io::Error| process_failures::start_failure(invocation, setting.folder, &error).error;
     let names = setting.environment.added_names();
-    let confined = setting
-        .sandbox
-        .map(|sandbox| sandbox.with_variables(names).build_sandboxed_command(invocation));
+    let confined = setting.sandbox.map(|sandbox| {
+        sandbox
+            .with_inherited_variables(names)
+            .build_sandboxed_command(invocation)
+    });
     let (started, temporary) = match confined.transpose().map_err(failed)? {
         Some(confined) => (confined.invocation, confined.temporary),
         None => (invocation.clone(), None),
@@ -89,7 +91,7 @@ pub async fn start_service(
     if let Some(sandbox) = setting.sandbox {
         setting
             .ledger
-            .add_sandbox(confine::describe_enforced_rules(&sandbox.rules));
+            .add_enforced_sandbox(confine::describe_enforced_rules(&sandbox.rules));
     }
     group.keep_folder_until_end(temporary);
     let (Some(stdin), Some(stdout), Some(stderr_pipe)) = pipes else {
@@ -99,7 +101,7 @@ pub async fn start_service(
     let (opened, open) = watch::channel(());
     let followed = stderr.clone();
     tokio::spawn(async move {
-        followed.read_stream(stderr_pipe).await;
+        followed.collect_stderr_end(stderr_pipe).await;
         drop(opened);
     });
     Ok((ServiceProcess { group, stderr, open }, stdin, stdout))
@@ -130,23 +132,23 @@ impl ServiceProcess {
 
 impl ServiceStderr {
     /// Takes the output since the last call, or only its end if it is long.
-    pub fn take_output(&self) -> String {
+    pub fn take_new_stderr(&self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut *self.lock_bytes())).into_owned()
     }
 
     /// Returns the last complete lines, to quote them in an error.
-    pub fn last_lines(&self) -> String {
+    pub fn last_complete_stderr_lines(&self) -> String {
         process_failures::last_complete_lines(&String::from_utf8_lossy(&self.lock_bytes())).to_owned()
     }
 
     /// Collects the end of the stream until it closes.
-    async fn read_stream(self, mut stream: ChildStderr) {
+    async fn collect_stderr_end(self, mut stream: ChildStderr) {
         let mut piece = vec![0; 8 * 1024];
         while let Ok(count @ 1..) = stream.read(&mut piece).await {
             let mut bytes = self.lock_bytes();
             bytes.extend_from_slice(&piece[..count]);
-            if bytes.len() > 2 * STDERR_KEPT {
-                let surplus = bytes.len() - STDERR_KEPT;
+            if bytes.len() > 2 * MAX_KEPT_STDERR {
+                let surplus = bytes.len() - MAX_KEPT_STDERR;
                 bytes.drain(..surplus);
             }
         }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use ensemble_core::runner::AttemptLedger;
 
 /// The maximum number of bytes that are kept.
-pub use ensemble_core::runner::STDERR_KEPT as KEPT;
+pub use ensemble_core::runner::MAX_KEPT_STDERR as MAX_FOLDED_RUNS;
 
 /// Number of new bytes after which a long stream is published again.
 const PUBLISH_INTERVAL_BYTES: usize = 32 * 1024;
@@ -33,7 +33,7 @@ impl<'a> StreamTail<'a> {
     /// Reads the stream to its end, and publishes its tail to the ledger.
     pub(super) async fn read_to_end(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         loop {
-            self.bytes.reserve(self.bytes.len().clamp(1024, KEPT));
+            self.bytes.reserve(self.bytes.len().clamp(1024, MAX_FOLDED_RUNS));
             match stream.read_buf(&mut self.bytes).await {
                 Ok(0) | Err(_) => return,
                 Ok(count) => self.trim_and_publish(count),
@@ -49,7 +49,7 @@ impl<'a> StreamTail<'a> {
 
     /// Returns the kept end of the stream.
     pub(super) fn tail_text(&self) -> String {
-        let skipped = self.bytes.len().saturating_sub(KEPT);
+        let skipped = self.bytes.len().saturating_sub(MAX_FOLDED_RUNS);
         let mut tail_bytes = &self.bytes[skipped..];
         if self.is_truncated || skipped > 0 {
             while let [0x80..=0xbf, rest @ ..] = tail_bytes {
@@ -62,8 +62,8 @@ impl<'a> StreamTail<'a> {
     /// Limits the kept bytes, and publishes the tail if enough bytes are new.
     fn trim_and_publish(&mut self, count: usize) {
         self.unpublished_bytes += count;
-        if self.bytes.len() > 2 * KEPT {
-            self.bytes.drain(..self.bytes.len() - KEPT);
+        if self.bytes.len() > 2 * MAX_FOLDED_RUNS {
+            self.bytes.drain(..self.bytes.len() - MAX_FOLDED_RUNS);
             self.is_truncated = true;
         }
         if self.bytes.len() < PUBLISH_INTERVAL_BYTES || self.unpublished_bytes >= PUBLISH_INTERVAL_BYTES {
@@ -96,10 +96,14 @@ mod tests {
         let flood = format!("{}the end", "noise\n".repeat(200_000));
         let mut tail = StreamTail::new(&ledger);
         tail.read_to_end(&mut flood.as_bytes()).await;
-        assert!(tail.bytes.capacity() <= 8 * KEPT, "{}", tail.bytes.capacity());
+        assert!(
+            tail.bytes.capacity() <= 8 * MAX_FOLDED_RUNS,
+            "{}",
+            tail.bytes.capacity()
+        );
         drop(tail);
         let kept = ledger.take_entries().stderr;
-        assert_eq!(kept, flood[flood.len() - KEPT..]);
+        assert_eq!(kept, flood[flood.len() - MAX_FOLDED_RUNS..]);
     }
 
     #[tokio::test]
@@ -116,8 +120,8 @@ mod tests {
     fn a_character_that_was_cut_leaves_no_half() {
         let ledger = AttemptLedger::default();
         let mut tail = StreamTail::new(&ledger);
-        tail.append_and_publish("é".repeat(KEPT).as_bytes());
+        tail.append_and_publish("é".repeat(MAX_FOLDED_RUNS).as_bytes());
         tail.append_and_publish(b"x");
-        assert_eq!(tail.tail_text(), format!("{}x", "é".repeat(KEPT / 2 - 1)));
+        assert_eq!(tail.tail_text(), format!("{}x", "é".repeat(MAX_FOLDED_RUNS / 2 - 1)));
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{ChildEnvironment, ProcessSettings, payload};
 use ensemble_core::request::RequestOrigin;
-use ensemble_core::runner::{AttemptLedger, ExecutionInput, ExecutionRecords};
+use ensemble_core::runner::{AttemptLedger, ExecutionInput, ExecutionRecorder};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_language::data::{JsonMap, RemainingBudget, RunContext};
 use ensemble_language::execution_history::ExecutionHistory;
@@ -14,7 +14,7 @@ use ensemble_language::execution_history::ExecutionHistory;
 /// Returns an execution with a number of its own in each field.
 pub fn an_execution() -> ExecutionInput {
     ExecutionInput {
-        records: ExecutionRecords::default(),
+        records: ExecutionRecorder::default(),
         origin: RequestOrigin::default(),
         run_id: Arc::from("run-1"),
         agent_name: Arc::from("asker"),
@@ -51,7 +51,7 @@ pub fn an_execution() -> ExecutionInput {
 /// Returns the object that a script finds on its stdin.
 pub async fn stdin_of(execution: &ExecutionInput) -> Value {
     let mut bytes = Vec::new();
-    payload::write_execution_json(&mut bytes, execution).await;
+    payload::write_execution_json_and_close(&mut bytes, execution).await;
     assert_eq!(bytes.last(), Some(&b'\n'));
     serde_json::from_slice(&bytes).expect("JSON")
 }

@@ -59,7 +59,7 @@ impl Stage {
     async fn perform(&self, invocation: &ProgramInvocation) -> Result<JsonMap, ExecutionFailure> {
         let running = run_program(invocation, self.folder.path(), &self.bounds, &self.execution);
         match tokio::time::timeout(PATIENCE, running).await.expect("it ends") {
-            AttemptOutcome::Finished(observation) => observation.result,
+            AttemptEnd::Finished(observation) => observation.result,
             other => panic!("{other:?}"),
         }
     }
@@ -287,7 +287,7 @@ async fn a_stopped_script_leaves_its_streams_in_the_ledger() {
         .await;
     all_die(&pids).await;
     let entries = stage.execution.ledger.take_entries();
-    let failure = entries.complete_failure(ExecutionFailure::new(FailureKind::Timeout, "timed out"));
+    let failure = entries.with_process_end(ExecutionFailure::new(FailureKind::Timeout, "timed out"));
     assert_eq!(
         (failure.exit_code, &*failure.stdout, &*failure.stderr),
         (None, "so far\n", "oh\n")
@@ -449,7 +449,7 @@ async fn a_flood_on_stderr_is_drained_and_its_end_kept() {
     let script = "yes noise | head -c 48000000 >&2; echo 'the end' >&2; echo fine";
     assert_eq!(stage.output(script).await, json!({"response": "fine"}));
     let stderr = stage.execution.ledger.take_entries().stderr;
-    assert_eq!(stderr.len(), tail::KEPT);
+    assert_eq!(stderr.len(), tail::MAX_FOLDED_RUNS);
     assert!(stderr.ends_with("noise\nthe end\n"));
 }
 
@@ -492,8 +492,7 @@ async fn what_cannot_be_started_says_why() {
 async fn a_missing_folder_is_told_from_a_missing_program() {
     let stage = Stage::new();
     let nowhere = stage.path("nowhere");
-    let AttemptOutcome::Finished(observation) =
-        run_program(&sh("true"), &nowhere, &stage.bounds, &stage.execution).await
+    let AttemptEnd::Finished(observation) = run_program(&sh("true"), &nowhere, &stage.bounds, &stage.execution).await
     else {
         panic!("it asks nobody");
     };

@@ -59,7 +59,7 @@ pub(super) fn list_children(pid: i32) -> Vec<i32> {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(text) => children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
             // Not every kernel has these files.
-            Err(_) if read_stat(pid).is_some() => return find_children(pid),
+            Err(_) if read_stat(pid).is_some() => return find_children_by_scan(pid),
             Err(_) => {}
         }
     }
@@ -73,12 +73,12 @@ pub(super) fn list_adopted_children(pid: i32) -> Vec<i32> {
             .split_ascii_whitespace()
             .filter_map(|pid| pid.parse().ok())
             .collect(),
-        Err(_) => find_children(pid),
+        Err(_) => find_children_by_scan(pid),
     }
 }
 
 /// Finds the children of the process by reading all processes.
-fn find_children(of: i32) -> Vec<i32> {
+fn find_children_by_scan(of: i32) -> Vec<i32> {
     let is_child = |pid: &i32| read_stat(*pid).is_some_and(|stat| stat.parent == of);
     list_process_ids().filter(is_child).collect()
 }

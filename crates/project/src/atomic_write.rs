@@ -1,11 +1,10 @@
-//! Replaces the text of a file at once, and creates files.
+//! Replacement of the text of files as a whole, and creation of files.
 //!
-//! The new text is written beside the file and takes its place by a rename, so that an interruption leaves either text. A link
-//! stays a link, and the permissions stay. Of several files all are replaced or none, except where the process is killed between
-//! two renames.
+//! The new text is written next to the file and replaces the file by a rename, so that an interruption leaves the old or the new text. A link
+//! stays a link, and the permissions stay. Of several files, all are replaced or none, unless the process is killed between two renames.
 //!
-//! Invariant: a file whose text is not the expected one stays, and so do the others then; an interruption leaves either text of a file. No link
-//! that is made after a path was resolved leads a write to another place.
+//! Invariant: a file whose text is not the expected text stays, and then the other files stay as well. An interruption leaves the old or
+//! the new text of a file. A link that is created after a path was resolved cannot redirect a write.
 
 #![expect(clippy::disallowed_methods, reason = "files of the user are written here")]
 
@@ -14,80 +13,86 @@ use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::open_folder::ProjectFolder;
+use crate::open_folder::LinkFreeFolder;
 
-/// The reason why a file has not been replaced. The file is unchanged.
+/// Error in the replacement of a file. The file is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReplaceError {
-    /// Its text is another one than the caller has read.
+pub enum FileReplaceError {
+    /// The text differs from the text that the caller has read.
     #[error("it has changed since it was read")]
     Changed,
-    /// It must not be written.
+    /// The file must not be written.
     #[error("it is read-only")]
     ReadOnly,
-    /// The system refuses it.
+    /// The operating system refuses the replacement.
     #[error("{0}")]
     Refused(String),
 }
 
-impl From<io::Error> for ReplaceError {
+impl From<io::Error> for FileReplaceError {
     fn from(error: io::Error) -> Self {
         Self::Refused(error.to_string())
     }
 }
 
-/// A file, its text, and its new text.
+/// File with its old text and its new text.
 #[derive(Debug, Clone, Copy)]
 pub struct FileReplacement<'t> {
-    /// The file.
+    /// Path of the file.
     pub path: &'t Path,
-    /// The text that the caller has read.
+    /// Text that the caller has read.
     pub old_text: &'t str,
-    /// The new text.
+    /// New text.
     pub new_text: &'t str,
 }
 
-/// The reason why none of several files has been replaced.
+/// Error in the replacement of several files. No file is replaced, except those in `replaced_files`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplaceAllError {
-    /// The number of the file that is in the way.
+pub struct FilesReplaceError {
+    /// Index of the file that caused the error.
     pub at: usize,
-    /// Why.
-    pub error: ReplaceError,
-    /// The numbers of files that have their new texts all the same, because their old ones could not be put back.
+    /// Error of this file.
+    pub error: FileReplaceError,
+    /// Indices of files that keep their new texts, because their old texts could not be restored.
     pub replaced_files: Vec<usize>,
 }
 
-/// Replaces the text of a file whose text is `before`.
+/// Replaces the text `before` of a file by `after`.
 ///
 /// # Errors
-/// The file cannot be written, or its text is another one.
-pub fn replace_file(path: &Path, before: &str, after: &str) -> Result<(), ReplaceError> {
+/// The file cannot be written, or its text differs from `before`.
+pub fn replace_file_if_unchanged(path: &Path, before: &str, after: &str) -> Result<(), FileReplaceError> {
     let file = FileReplacement {
         path,
         old_text: before,
         new_text: after,
     };
-    rename_all(None, &[file], &mut ProjectFolder::rename_entry).map_err(|none| none.error)
+    stage_and_rename_all(None, &[file], &mut LinkFreeFolder::rename_entry).map_err(|none| none.error)
 }
 
 /// Replaces the texts of several files inside the folder `root`, or none of them. A path can contain links that lead to another
-/// place inside `root`; a link that is made meanwhile is not followed.
+/// place inside `root`. A link that is created meanwhile is not followed.
 ///
-/// All texts are on the disk before the first one takes its place, so what is left is one rename for each file. If one fails, the old
-/// texts of the files before it are put back.
+/// All texts are on the disk before the first replacement, so that one rename for each file remains. If a rename fails, the old
+/// texts of the earlier files are restored.
 ///
 /// # Errors
-/// A file is outside of the folder or cannot be written, or its text is another one.
-pub fn replace_files(root: &Path, files: &[FileReplacement<'_>]) -> Result<(), ReplaceAllError> {
-    rename_all(Some(root), files, &mut ProjectFolder::rename_entry)
+/// A file is outside of the folder or cannot be written, or its text differs from the old text.
+pub fn replace_files_if_unchanged(root: &Path, files: &[FileReplacement<'_>]) -> Result<(), FilesReplaceError> {
+    stage_and_rename_all(Some(root), files, &mut LinkFreeFolder::rename_entry)
 }
 
-/// What renames a file within its folder.
-type Rename<'r> = &'r mut dyn FnMut(&ProjectFolder, &OsStr, &OsStr) -> io::Result<()>;
+/// Function that renames a file within its folder.
+type RenameInFolder<'r> = &'r mut dyn FnMut(&LinkFreeFolder, &OsStr, &OsStr) -> io::Result<()>;
 
-fn rename_all(root: Option<&Path>, files: &[FileReplacement<'_>], rename: Rename<'_>) -> Result<(), ReplaceAllError> {
-    let none = |(at, why)| ReplaceAllError {
+/// Stages all texts, checks that no file has changed, and renames all files. Restores the old texts if a rename fails.
+/// If `root` is set, all files must be inside of this folder.
+fn stage_and_rename_all(
+    root: Option<&Path>,
+    files: &[FileReplacement<'_>],
+    rename: RenameInFolder<'_>,
+) -> Result<(), FilesReplaceError> {
+    let none = |(at, why)| FilesReplaceError {
         at,
         error: why,
         replaced_files: Vec::new(),
@@ -108,7 +113,7 @@ fn rename_all(root: Option<&Path>, files: &[FileReplacement<'_>], rename: Rename
             let unrestored_indices =
                 (0..at).filter(|before| !staged_files[*before].restore_old_text(&files[*before], rename));
             let replaced_files = unrestored_indices.collect();
-            return Err(ReplaceAllError {
+            return Err(FilesReplaceError {
                 at,
                 error,
                 replaced_files,
@@ -118,36 +123,37 @@ fn rename_all(root: Option<&Path>, files: &[FileReplacement<'_>], rename: Rename
     Ok(())
 }
 
-/// The new text of a file beside it, and its old text. What is not renamed is removed.
+/// New text of a file in a temporary file next to the file, and its old text. Temporary files are removed on drop.
 struct StagedFile {
-    /// The folder of all three, which is the same one whatever becomes of its path.
-    folder: ProjectFolder,
+    /// Folder of all three files, which stays the same folder even if its path changes.
+    folder: LinkFreeFolder,
     target: OsString,
     new: OsString,
     old: Option<OsString>,
 }
 
 impl StagedFile {
+    /// Writes the new text, and with `keeps_old` the old text, to temporary files next to the file.
     fn stage_replacement(
         root: Option<&Path>,
         file: &FileReplacement<'_>,
         keeps_old: bool,
-    ) -> Result<Self, ReplaceError> {
+    ) -> Result<Self, FileReplaceError> {
         let path = file.path.canonicalize()?;
         if let Some(root) = root {
             check_inside(root, &path)?;
         }
-        let in_no_folder = || ReplaceError::Refused("its path has no folder".to_owned());
-        let folder = ProjectFolder::open_without_links(path.parent().ok_or_else(in_no_folder)?)?;
+        let in_no_folder = || FileReplaceError::Refused("its path has no folder".to_owned());
+        let folder = LinkFreeFolder::open_without_links(path.parent().ok_or_else(in_no_folder)?)?;
         let target = path.file_name().ok_or_else(in_no_folder)?.to_owned();
         let permissions = folder.open_file(&target)?.metadata()?.permissions();
         if permissions.readonly() {
-            return Err(ReplaceError::ReadOnly);
+            return Err(FileReplaceError::ReadOnly);
         }
         let shown_name = target.to_string_lossy();
         let beside = |end: &str| OsString::from(format!(".{shown_name}.{}.{end}", std::process::id()));
         let (new, old) = (beside("fix"), keeps_old.then(|| beside("old")));
-        write_new_file(&folder, &new, file.new_text, &permissions)?;
+        write_synced_file(&folder, &new, file.new_text, &permissions)?;
         let mut staged_file = Self {
             folder,
             target,
@@ -155,22 +161,22 @@ impl StagedFile {
             old: None,
         };
         if let Some(old) = old {
-            write_new_file(&staged_file.folder, &old, file.old_text, &permissions)?;
+            write_synced_file(&staged_file.folder, &old, file.old_text, &permissions)?;
             staged_file.old = Some(old);
         }
         Ok(staged_file)
     }
 
-    /// Checks that the text of the file is still the one that was read.
-    fn check_unchanged(&self, file: &FileReplacement<'_>) -> Result<(), ReplaceError> {
+    /// Checks that the text of the file is still the text that the caller has read.
+    fn check_unchanged(&self, file: &FileReplacement<'_>) -> Result<(), FileReplaceError> {
         match self.folder.read_file(&self.target)? == file.old_text.as_bytes() {
             true => Ok(()),
-            false => Err(ReplaceError::Changed),
+            false => Err(FileReplaceError::Changed),
         }
     }
 
-    /// Puts the old text back. `false`: the file still has the new one.
-    fn restore_old_text(&self, file: &FileReplacement<'_>, rename: Rename<'_>) -> bool {
+    /// Restores the old text if the file has the new text. Returns `false` if the file still has the new text.
+    fn restore_old_text(&self, file: &FileReplacement<'_>, rename: RenameInFolder<'_>) -> bool {
         let text = self.folder.read_file(&self.target);
         let is_new = text.is_ok_and(|text| text == file.new_text.as_bytes());
         let old = self.old.as_ref().filter(|_| is_new);
@@ -187,7 +193,7 @@ impl Drop for StagedFile {
     }
 }
 
-/// Checks that a path without links is inside a folder.
+/// Checks that a path without links is inside the folder.
 fn check_inside(root: &Path, path: &Path) -> io::Result<()> {
     match path.starts_with(root.canonicalize()?) {
         true => Ok(()),
@@ -195,28 +201,26 @@ fn check_inside(root: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file that must not be there, and the folders above it.
+/// Writes a new file, and creates the folders above.
 ///
 /// # Errors
-/// Something of this name is there, or the system refuses it. Nothing is left of the file then.
+/// The file exists, or the operating system refuses the file. Nothing remains of the file then.
 pub fn create_file(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = ProjectFolder::open_without_links(&folder.unwrap_or(Path::new(".")).canonicalize()?)?;
-    fill_file(&folder, name, &folder.create_file(name)?, text)
+    let folder = LinkFreeFolder::open_without_links(&folder.unwrap_or(Path::new(".")).canonicalize()?)?;
+    fill_or_remove_file(&folder, name, &folder.create_file(name)?, text)
 }
 
-/// Writes files inside the folder `root` that must not be there, in this order, or none of them. A link that is made meanwhile is not
-/// followed.
+/// Writes new files inside the folder `root` in this order, or none of them. A link that is created meanwhile is not followed.
 ///
 /// # Errors
-/// As [`create_file`], or a file is outside of the folder; with the number of the file that is in the way. Folders that were made for
-/// the files stay.
+/// See [`create_file`]; or a file is outside of the folder. The error contains the index of the file. Created folders stay.
 pub fn create_files(root: &Path, files: &[(PathBuf, &str)]) -> Result<(), (usize, io::Error)> {
-    let mut created: Vec<(ProjectFolder, &OsStr)> = Vec::new();
+    let mut created: Vec<(LinkFreeFolder, &OsStr)> = Vec::new();
     for (at, (path, text)) in files.iter().enumerate() {
         match create_file_inside(root, path, text) {
             Ok(file) => created.push(file),
@@ -231,8 +235,8 @@ pub fn create_files(root: &Path, files: &[(PathBuf, &str)]) -> Result<(), (usize
     Ok(())
 }
 
-/// Writes a file inside the folder; returns the folder that contains the file, and the name of the file.
-fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result<(ProjectFolder, &'p OsStr)> {
+/// Writes a new file inside the folder `root`, and creates missing folders. Returns the open folder and the name of the file.
+fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result<(LinkFreeFolder, &'p OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut missing: Vec<&OsStr> = Vec::new();
     let mut nearest = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
@@ -242,24 +246,24 @@ fn create_file_inside<'p>(root: &Path, path: &'p Path, text: &str) -> io::Result
     }
     let nearest = nearest.canonicalize()?;
     check_inside(root, &nearest)?;
-    let mut folder = ProjectFolder::open_without_links(&nearest)?;
+    let mut folder = LinkFreeFolder::open_without_links(&nearest)?;
     for name in missing.into_iter().rev() {
         folder = folder.open_or_create_child(name)?;
     }
-    fill_file(&folder, name, &folder.create_file(name)?, text)?;
+    fill_or_remove_file(&folder, name, &folder.create_file(name)?, text)?;
     Ok((folder, name))
 }
 
-/// Writes the text into a new file; nothing is left of the file if that fails.
-fn fill_file(folder: &ProjectFolder, name: &OsStr, mut file: &File, text: &str) -> io::Result<()> {
+/// Writes the text into a new file. Removes the file if the write fails.
+fn fill_or_remove_file(folder: &LinkFreeFolder, name: &OsStr, mut file: &File, text: &str) -> io::Result<()> {
     let write_result = file.write_all(text.as_bytes());
     write_result.inspect_err(|_| drop(folder.remove_file(name)))
 }
 
-/// Writes a file with these permissions, and waits until the text is on the disk.
-fn write_new_file(folder: &ProjectFolder, name: &OsStr, text: &str, permissions: &Permissions) -> io::Result<()> {
+/// Writes a new file with these permissions, and waits until the text is on the disk. Removes the file after an error.
+fn write_synced_file(folder: &LinkFreeFolder, name: &OsStr, text: &str, permissions: &Permissions) -> io::Result<()> {
     let file = folder.create_file(name)?;
-    fill_file(folder, name, &file, text)?;
+    fill_or_remove_file(folder, name, &file, text)?;
     let finished = file.set_permissions(permissions.clone()).and_then(|()| file.sync_all());
     finished.inspect_err(|_| drop(folder.remove_file(name)))
 }
@@ -273,9 +277,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.yaml");
         std::fs::write(&path, "theirs").expect("written");
-        assert_eq!(replace_file(&path, "old", "new"), Err(ReplaceError::Changed));
+        assert_eq!(
+            replace_file_if_unchanged(&path, "old", "new"),
+            Err(FileReplaceError::Changed)
+        );
         assert_eq!(std::fs::read_to_string(&path).expect("text"), "theirs");
-        replace_file(&path, "theirs", "new").expect("written");
+        replace_file_if_unchanged(&path, "theirs", "new").expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("text"), "new");
         let left = std::fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 1, "nothing is left beside it");
@@ -321,7 +328,7 @@ mod tests {
             new_text: "new",
         }];
         // Between the last check and the rename, the folder is replaced by a link.
-        let result = rename_all(Some(&root), &replacement, &mut |folder, from, to| {
+        let result = stage_and_rename_all(Some(&root), &replacement, &mut |folder, from, to| {
             std::fs::rename(root.join("in"), root.join("moved"))?;
             std::os::unix::fs::symlink(&outside, root.join("in"))?;
             folder.rename_entry(from, to)
@@ -330,8 +337,13 @@ mod tests {
         assert_eq!(text(outside.join("x.yaml")), "old");
         assert_eq!(text(root.join("moved/x.yaml")), "new");
         // The link is there from the beginning.
-        let error = replace_files(&root, &replacement).expect_err("it leads outside").error;
-        assert_eq!(error, ReplaceError::Refused("it is outside of the folder".to_owned()));
+        let error = replace_files_if_unchanged(&root, &replacement)
+            .expect_err("it leads outside")
+            .error;
+        assert_eq!(
+            error,
+            FileReplaceError::Refused("it is outside of the folder".to_owned())
+        );
         let (_, error) = create_files(&root, &[(root.join("in/new/y.yaml"), "new")]).expect_err("it leads outside");
         assert_eq!(error.to_string(), "it is outside of the folder");
         assert_eq!(
@@ -350,7 +362,7 @@ mod tests {
         files: usize,
         failing: &[usize],
         change: impl FnOnce(&Path),
-    ) -> (Result<(), ReplaceAllError>, Vec<String>) {
+    ) -> (Result<(), FilesReplaceError>, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let paths: Vec<PathBuf> = (1..=files).map(|at| folder.path().join(format!("{at}.yaml"))).collect();
         let texts: Vec<(String, String)> = (1..=files).map(|at| (at.to_string(), format!("new {at}"))).collect();
@@ -371,7 +383,7 @@ mod tests {
             })
             .collect();
         let mut count = 0;
-        let result = rename_all(Some(folder.path()), &all, &mut |folder, from, to| {
+        let result = stage_and_rename_all(Some(folder.path()), &all, &mut |folder, from, to| {
             count += 1;
             match failing.contains(&count) {
                 true => Err(std::io::Error::other("no")),
@@ -387,8 +399,8 @@ mod tests {
     #[test]
     fn all_files_are_replaced_or_none() {
         let refused = |at, left: &[usize]| {
-            let why = ReplaceError::Refused("no".to_owned());
-            Err(ReplaceAllError {
+            let why = FileReplaceError::Refused("no".to_owned());
+            Err(FilesReplaceError {
                 at,
                 error: why,
                 replaced_files: left.to_vec(),
@@ -415,7 +427,7 @@ mod tests {
     fn what_is_in_the_way_of_the_last_file_is_seen_before_the_first_one_is_replaced() {
         let changed = |folder: &Path| std::fs::write(folder.join("3.yaml"), "theirs").expect("written");
         let (result, texts) = placed(3, &[1], changed);
-        assert_eq!(result.expect_err("it was changed").error, ReplaceError::Changed);
+        assert_eq!(result.expect_err("it was changed").error, FileReplaceError::Changed);
         assert_eq!(texts, ["1", "2", "theirs"]);
         let folder = |folder: &Path| {
             std::fs::remove_file(folder.join("3.yaml")).expect("removed");
@@ -425,9 +437,9 @@ mod tests {
         assert!(
             matches!(
                 result,
-                Err(ReplaceAllError {
+                Err(FilesReplaceError {
                     at: 2,
-                    error: ReplaceError::Refused(_),
+                    error: FileReplaceError::Refused(_),
                     ..
                 })
             ),

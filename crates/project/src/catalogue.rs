@@ -1,6 +1,6 @@
-//! The ensembles of a project that can be named, with their errors.
+//! Catalogue of the ensembles of a project that can be run by name, with their errors.
 //!
-//! Invariant: a file that is meant to be an ensemble is listed, whether it has errors or not; no fix is computed.
+//! Invariant: a file that is meant as an ensemble is listed, with or without errors. No fix is computed.
 
 use std::path::PathBuf;
 
@@ -11,39 +11,40 @@ use crate::check::EnsembleFolder;
 use crate::prepare::check_loaded_ensemble;
 use crate::project::Project;
 
-/// An ensemble that can be named without a path.
+/// Ensemble that can be run by name.
 #[derive(Debug)]
-pub struct CatalogueEntry {
-    /// The name.
+pub struct NamedEnsemble {
+    /// Name of the ensemble.
     pub name: String,
-    /// The file, as a person in the caller's folder would write it.
+    /// File, as a user in the caller's folder writes the path.
     pub file: PathBuf,
-    /// The content of the file.
+    /// Content of the file.
     pub loaded: EnsembleLoadResult,
-    /// The errors of the ensemble and of the files around it.
+    /// Errors of the ensemble and of the files around the ensemble.
     pub errors: Vec<Diagnostic>,
 }
 
-/// Lists the ensembles that can be named, sorted by name. A file that cannot be read is left out.
-pub fn list_ensembles(project: &Project) -> impl Iterator<Item = CatalogueEntry> + '_ {
+/// Lists the ensembles that can be run by name, sorted by name. Skips files that cannot be read.
+pub fn list_named_ensembles(project: &Project) -> impl Iterator<Item = NamedEnsemble> + '_ {
     let files = project.list_named_files().into_iter();
-    files.filter_map(|(name, file)| load_entry(project, name, file))
+    files.filter_map(|(name, file)| load_catalogue_entry(project, name, file))
 }
 
-/// Lists these ensembles and those whose name means another file, sorted by name and file.
-pub fn list_all_ensembles(project: &Project) -> impl Iterator<Item = CatalogueEntry> + '_ {
-    let files = project.list_all_named_files().into_iter();
-    files.filter_map(|(name, file)| load_entry(project, name, file))
+/// Lists the named ensembles, and the ensembles whose name selects another file, sorted by name and file.
+pub fn list_ensembles_with_shadowed(project: &Project) -> impl Iterator<Item = NamedEnsemble> + '_ {
+    let files = project.list_named_and_shadowed_files().into_iter();
+    files.filter_map(|(name, file)| load_catalogue_entry(project, name, file))
 }
 
-fn load_entry(project: &Project, name: String, file: PathBuf) -> Option<CatalogueEntry> {
+/// Loads and checks the file. Returns `None` if the file cannot be read or is not meant as an ensemble.
+fn load_catalogue_entry(project: &Project, name: String, file: PathBuf) -> Option<NamedEnsemble> {
     let loaded = load_ensemble(&project.read_file(&file).ok()?);
     if !loaded.looks_like_ensemble() {
         return None;
     }
     let mut errors = check_loaded_ensemble(&loaded, &EnsembleFolder::for_file(&file, project).without_fixes());
     errors.retain(|finding| finding.severity == FindingSeverity::Error);
-    Some(CatalogueEntry {
+    Some(NamedEnsemble {
         name,
         file,
         loaded,
@@ -65,7 +66,7 @@ mod tests {
         write("sound.yaml", "name: sound\nagents:\n- {name: a, script: echo x}\n");
         write("other.yaml", "jobs: {build: {}}\n");
         let project = Project::from_folder(folder.path());
-        let listed: Vec<CatalogueEntry> = list_ensembles(&project).collect();
+        let listed: Vec<NamedEnsemble> = list_named_ensembles(&project).collect();
         let found: Vec<(&str, usize)> = listed.iter().map(|one| (one.name.as_str(), one.errors.len())).collect();
         let expected = listed[0].errors.len();
         assert!(expected > 0);

@@ -1,10 +1,10 @@
-//! What stands around the ensembles of one folder: configured profiles, scripts, other ensembles.
+//! Check context of the ensembles of one folder: configured profiles, scripts, nested ensembles.
 //!
-//! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
+//! A folder is read once for all of its files. The caches of scripts and files are bounded, so that memory
 //! does not grow with the number of files.
 //!
-//! Invariant: it executes nothing of a project (`check/checkers.rs` starts parsers, for `validate --check-scripts`), and what it remembers
-//! is bounded. A script is read and examined once for all folders of a call (`check/scripts.rs`).
+//! Invariant: the checks execute nothing of a project (`check/checkers.rs` starts parsers, for `validate --check-scripts`), and the caches
+//! are bounded. A script is read and analyzed once for all folders of a call (`check/scripts.rs`).
 
 mod broken;
 mod checkers;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use self::command::check_startable;
 use self::inner::EnsembleNesting;
-use self::scripts::ScriptFacts;
+use self::scripts::RhaiScriptFacts;
 use crate::config::load_all_profiles;
 use crate::error::ProjectError;
 use crate::prepare::{PreparedEnsemble, ensemble_folder};
@@ -40,41 +40,41 @@ use ensemble_process::program::{
     ResolvedScript, ScriptFolders, ScriptLookupError, find_unused_arguments_error, resolve_command_words,
     resolve_external_program, resolve_needed_program,
 };
-use ensemble_scripts::regular_files::describe_other_type;
-use ensemble_scripts::{self, WrittenOutput};
+use ensemble_scripts::regular_files::describe_irregular_type;
+use ensemble_scripts::{self, LiteralOutput};
 
 pub use self::checkers::SyntaxChecks;
 pub use self::inner::NestedEnsembleCheck;
-pub use self::scripts::ScriptFactsCache;
+pub use self::scripts::RhaiScriptCache;
 
-/// Most scripts that are remembered.
-const MOST: usize = 2000;
+/// Maximum number of scripts or files in a cache. A full cache is cleared.
+const MAX_CACHED_FILES: usize = 2000;
 
-/// A folder with ensembles in it.
+/// Folder with ensembles, as the context of their checks.
 pub struct EnsembleFolder<'s> {
     project: &'s Project,
-    /// As it was given, which tells one folder from another before any file is asked.
+    /// Path of the folder as in the arguments, which identifies the folder without access to files.
     given_path: PathBuf,
     places: ScriptFolders,
-    /// `None` where the configuration cannot be read.
+    /// Profiles of the configurations; `None` if a configuration cannot be read.
     configured_profiles: Option<Vec<(Arc<str>, ModelProfile)>>,
-    /// Why it cannot, until somebody has said so.
+    /// Error in reading the configuration, until the caller takes the error.
     config_error: Option<ProjectError>,
     scripts: RefCell<HashMap<String, Result<ResolvedScript, ScriptLookupError>>>,
-    texts: Arc<ScriptFactsCache>,
+    texts: Arc<RhaiScriptCache>,
     nesting: EnsembleNesting,
     checkers: Option<Arc<SyntaxChecks>>,
     is_ci: bool,
     allows_missing_scripts: bool,
-    /// The root of the project is outside of the boundary: a script that is not found inside may be there.
+    /// Set if the root of the project is outside of the boundary, so that a missing script might exist there.
     has_hidden_root: bool,
-    /// Whether a run asks for the errors.
+    /// Set for a run, and not set for a check.
     is_run: bool,
     fixes: FixResolution,
 }
 
 impl<'s> EnsembleFolder<'s> {
-    /// Returns the folder in which the file stands.
+    /// Loads the context of the folder that contains the file.
     pub fn for_file(file: &Path, project: &'s Project) -> Self {
         let folder = ensemble_folder(file, project);
         let (configured_profiles, config_error) = match load_all_profiles(&folder, project) {
@@ -88,12 +88,11 @@ impl<'s> EnsembleFolder<'s> {
         Self {
             configured_profiles,
             config_error,
-            ..Self::new(given_folder(file), places, project)
+            ..Self::new(folder_of_argument(file), places, project)
         }
     }
 
-    /// Returns the folder of an ensemble that is about to run. The run checks profiles, and the ensembles that agents
-    /// and their tools name.
+    /// Creates the context for an ensemble that is about to run, without configured profiles and nested ensembles, which the run itself checks.
     pub fn for_run(prepared: &PreparedEnsemble, project: &'s Project) -> Self {
         let places = ScriptFolders {
             project_root: prepared.root.clone(),
@@ -101,12 +100,13 @@ impl<'s> EnsembleFolder<'s> {
         };
         Self {
             is_run: true,
-            ..Self::new(given_folder(&prepared.file), places, project)
+            ..Self::new(folder_of_argument(&prepared.file), places, project)
         }
     }
 
+    /// Creates a context without profiles. A project root outside of the boundary is replaced by the boundary.
     fn new(given_path: PathBuf, mut places: ScriptFolders, project: &'s Project) -> Self {
-        let has_hidden_root = !project.allows_path(&places.project_root);
+        let has_hidden_root = !project.is_inside_boundary(&places.project_root);
         if let Some(boundary) = project.boundary.as_ref().filter(|_| has_hidden_root) {
             places.project_root.clone_from(boundary);
         }
@@ -128,54 +128,54 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
-    /// Likewise, for runs without a person: whether nobody answers questions.
+    /// Sets whether the checks are for runs in CI, where no operator answers questions.
     #[must_use]
     pub fn with_ci(mut self, is_ci: bool) -> Self {
         self.is_ci = is_ci;
         self
     }
 
-    /// Likewise, for an exploration, which executes no script: a missing script is a warning.
+    /// Reports missing scripts as warnings, for an exploration, which executes no script.
     #[must_use]
     pub fn with_missing_scripts(mut self) -> Self {
         self.allows_missing_scripts = true;
         self
     }
 
-    /// Likewise, for findings that are shown without their fixes.
+    /// Omits the fixes from findings.
     #[must_use]
     pub fn without_fixes(mut self) -> Self {
         self.fixes = FixResolution::Omitted;
         self
     }
 
-    /// Likewise, knowing of scripts what other folders know of them.
+    /// Shares the cache of scripts with other folders.
     #[must_use]
-    pub fn with_shared_scripts(mut self, scripts: &Arc<ScriptFactsCache>) -> Self {
+    pub fn with_shared_scripts(mut self, scripts: &Arc<RhaiScriptCache>) -> Self {
         self.texts = Arc::clone(scripts);
         self
     }
 
-    /// Likewise, letting interpreters parse the scripts that are named.
+    /// Lets interpreters check the syntax of scripts, if `checkers` is set.
     #[must_use]
     pub fn with_syntax_checks(mut self, checkers: Option<Arc<SyntaxChecks>>) -> Self {
         self.checkers = checkers;
         self
     }
 
-    /// Does the file stand here too?
+    /// Returns whether the file is in this folder. Compares paths only.
     pub fn contains_file(&self, file: &Path) -> bool {
         file.parent() == Some(self.given_path.as_path())
     }
 
-    /// Takes the error in the configuration, for people; it is returned once.
+    /// Takes the error in reading the configuration. Returns the error once.
     pub fn take_config_error(&mut self) -> Option<ProjectError> {
         self.config_error.take()
     }
 
-    /// Returns whether every file that the words of a command line can name is inside the boundary. Checks report nothing about files
-    /// outside of it.
-    fn allows_words(&self, text: &str) -> bool {
+    /// Returns whether every file that a word of the command line can name is inside the boundary. Checks report nothing about
+    /// other files.
+    fn allows_paths_in_text(&self, text: &str) -> bool {
         if self.project.boundary.is_none() {
             return true;
         }
@@ -188,43 +188,44 @@ impl<'s> EnsembleFolder<'s> {
         let folders = [&self.places.ensemble_dir, &self.places.project_root, &scripts];
         words
             .flat_map(|word| folders.map(|folder| folder.join(word)))
-            .all(|path| self.project.allows_path(&path))
+            .all(|path| self.project.is_inside_boundary(&path))
     }
 
-    /// Returns whether every file that a command line can name is inside the boundary.
-    fn allows_command(&self, command: &CommandLine) -> bool {
+    /// Returns whether every file that the command line can name is inside the boundary.
+    fn allows_paths_of_command(&self, command: &CommandLine) -> bool {
         match command {
-            CommandLine::Text(text) => self.allows_words(text),
-            CommandLine::Words(words) => words.iter().all(|word| self.allows_words(word)),
+            CommandLine::Text(text) => self.allows_paths_in_text(text),
+            CommandLine::Words(words) => words.iter().all(|word| self.allows_paths_in_text(word)),
         }
     }
 
-    fn resolve_script(&self, script: &str) -> Result<ResolvedScript, ScriptLookupError> {
+    /// Resolves the script and checks that it can start. Caches the result.
+    fn resolve_startable_script(&self, script: &str) -> Result<ResolvedScript, ScriptLookupError> {
         if let Some(cached_script) = self.scripts.borrow().get(script) {
             return cached_script.clone();
         }
         let resolved =
             resolve_needed_program(script, &self.places).and_then(|found| check_startable(found, &self.places));
         let mut scripts = self.scripts.borrow_mut();
-        if scripts.len() >= MOST {
+        if scripts.len() >= MAX_CACHED_FILES {
             scripts.clear();
         }
         scripts.insert(script.to_owned(), resolved.clone());
         resolved
     }
 
-    /// Returns the facts about the Rhai script in this file.
-    fn script_facts<T>(&self, path: &Path, of: impl FnOnce(&ScriptFacts) -> T) -> Option<T> {
+    /// Applies `of` to the facts about the Rhai script in this file. Reads and analyzes the script once.
+    fn map_script_facts<T>(&self, path: &Path, of: impl FnOnce(&RhaiScriptFacts) -> T) -> Option<T> {
         let name = || self.project.relative_path(path).display().to_string();
-        self.texts.facts_for_file(path, name).get().map(of)
+        self.texts.load_facts_once(path, name).get().map(of)
     }
 
-    /// Returns the possible outputs of the agent, if they are known.
-    fn find_outputs(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
+    /// Returns the possible outputs of the agent. Returns `None` if they are unknown.
+    fn find_outputs(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<LiteralOutput>> {
         match &agent.kind {
-            AgentKind::Script { script, .. } if !self.allows_words(script) => None,
-            AgentKind::Script { script, .. } => match self.resolve_script(script).ok()? {
-                ResolvedScript::Rhai(path) => self.script_facts(&path, |known| known.analysis.outputs.clone())?,
+            AgentKind::Script { script, .. } if !self.allows_paths_in_text(script) => None,
+            AgentKind::Script { script, .. } => match self.resolve_startable_script(script).ok()? {
+                ResolvedScript::Rhai(path) => self.map_script_facts(&path, |known| known.analysis.outputs.clone())?,
                 ResolvedScript::Process(_) => None,
             },
             _ => written_outputs::find_possible_outputs(
@@ -235,8 +236,8 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
-    /// Returns the finding about a script or program that cannot be started.
-    fn unavailable_finding(&self, unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
+    /// Creates the finding about a script or program that cannot be started. Returns `None` if the script might be outside of the boundary.
+    fn unavailable_script_finding(&self, unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
         if self.has_hidden_root {
             return None;
         }
@@ -247,25 +248,26 @@ impl<'s> EnsembleFolder<'s> {
         Some(finding.with_help(unavailable.help))
     }
 
-    fn check_script(&self, script: &str, at: RouteLocation) -> Option<Finding> {
-        if !self.allows_words(script) {
+    /// Checks that the script exists, can start and compiles.
+    fn check_script_reference(&self, script: &str, at: RouteLocation) -> Option<Finding> {
+        if !self.allows_paths_in_text(script) {
             return None;
         }
-        match self.resolve_script(script) {
-            Ok(ResolvedScript::Rhai(path)) => self.check_rhai_file(&path, at),
+        match self.resolve_startable_script(script) {
+            Ok(ResolvedScript::Rhai(path)) => self.check_rhai_file_compiles(&path, at),
             Ok(ResolvedScript::Process(_)) => None,
-            Err(error) => self.unavailable_finding(error, at),
+            Err(error) => self.unavailable_script_finding(error, at),
         }
     }
 
-    /// Returns the arguments of command lines that a shell reads and that do not use them.
+    /// Checks that command lines for a shell use the arguments of their agents.
     fn check_unused_arguments<'e>(&'e self, ensemble: &'e Ensemble) -> impl Iterator<Item = Finding> + 'e {
         let agents = ensemble.agents.iter().enumerate();
         agents.filter_map(|(at, agent)| {
             let AgentKind::Script { script, args, .. } = &agent.kind else {
                 return None;
             };
-            if args.is_empty() || !self.allows_words(script) {
+            if args.is_empty() || !self.allows_paths_in_text(script) {
                 return None;
             }
             let error = find_unused_arguments_error(script, &self.places)?;
@@ -274,12 +276,12 @@ impl<'s> EnsembleFolder<'s> {
         })
     }
 
-    /// Returns the inputs that agents give their ensembles, and that do not fit.
-    fn check_inner_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
+    /// Checks the inputs that agents pass to their ensembles.
+    fn check_nested_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let agents = ensemble.agents.iter().enumerate();
         let findings = agents.flat_map(|(at, agent)| match &agent.kind {
             AgentKind::Ensemble { ensemble, .. } => match self.find_valid_ensemble(ensemble) {
-                Some(inner) => given::check_inputs(agent, &Agent::route_at(at), &inner),
+                Some(inner) => given::check_passed_inputs(agent, &Agent::route_at(at), &inner),
                 None => Vec::new(),
             },
             _ => Vec::new(),
@@ -287,7 +289,7 @@ impl<'s> EnsembleFolder<'s> {
         findings.collect()
     }
 
-    /// Returns the attachments that are no templates and no files.
+    /// Checks that attachments without templates are regular files.
     fn check_attachments<'e>(&'e self, ensemble: &'e Ensemble) -> impl Iterator<Item = Finding> + 'e {
         let agents = ensemble.agents.iter().enumerate();
         let attached = agents.flat_map(|(at, agent)| {
@@ -303,11 +305,11 @@ impl<'s> EnsembleFolder<'s> {
         });
         attached.filter_map(|(path, at)| {
             let file = self.places.attachment_path(path);
-            let is_there = path.contains('{') || !self.project.allows_path(&file) || file.is_file();
+            let is_there = path.contains('{') || !self.project.is_inside_boundary(&file) || file.is_file();
             let message = match file
                 .metadata()
                 .ok()
-                .and_then(|known| describe_other_type(known.file_type()))
+                .and_then(|known| describe_irregular_type(known.file_type()))
             {
                 Some(file_type) => format!("`{path}` is {file_type}, not a file"),
                 None => format!("there is no file `{path}`"),
@@ -317,36 +319,36 @@ impl<'s> EnsembleFolder<'s> {
         })
     }
 
-    /// Returns the program of an external agent.
+    /// Checks that the program of an external agent can start.
     fn check_program(&self, llm: &LlmSpec, route: &Route) -> Option<Finding> {
         let acp = llm.acp_agent().filter(|acp| !acp.is_simulated())?;
         if let AcpProgram::Command { command, .. } = &acp.program
-            && !self.allows_words(command)
+            && !self.allows_paths_in_text(command)
         {
             return None;
         }
         let missing = resolve_external_program(&acp.program, &self.places).err()?;
-        self.unavailable_finding(missing, route.with_key("acp").into_value_location())
+        self.unavailable_script_finding(missing, route.with_key("acp").into_value_location())
     }
 
-    /// Returns the program or script of a tool.
+    /// Checks that the script, ensemble or program of a tool exists and can start.
     fn check_tool(&self, tool: &ToolDefinition, route: &Route) -> Option<Finding> {
         match &tool.kind {
             ToolKind::Script { script, .. } => {
-                self.check_script(script, route.with_key("script").into_value_location())
+                self.check_script_reference(script, route.with_key("script").into_value_location())
             }
             ToolKind::Ensemble { ensemble, .. } => {
                 self.check_nested_ensemble(ensemble, route.with_key("ensemble").into_value_location())
             }
-            ToolKind::Mcp(McpServer::Command { command, .. }) if !self.allows_command(command) => None,
+            ToolKind::Mcp(McpServer::Command { command, .. }) if !self.allows_paths_of_command(command) => None,
             ToolKind::Mcp(McpServer::Command { command, cwd, .. }) => {
                 let at = route.with_key("mcp").with_key("command").into_value_location();
                 let finding = match command {
-                    CommandLine::Text(text) => self.check_script(text, at),
+                    CommandLine::Text(text) => self.check_script_reference(text, at),
                     CommandLine::Words(words) => {
                         let resolved = resolve_command_words(words, &self.places);
                         let started = resolved.and_then(|found| check_startable(found, &self.places));
-                        self.unavailable_finding(started.err()?, at)
+                        self.unavailable_script_finding(started.err()?, at)
                     }
                 };
                 // A server starts with the first model that needs it, which is too late for a run. Files that the command
@@ -373,31 +375,35 @@ impl CheckContext for EnsembleFolder<'_> {
 
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
-            return self.find_result_keys(named);
+            return self.nested_result_keys(named);
         }
-        Some(ensemble_scripts::collect_keys(&self.find_outputs(ensemble, agent)?))
+        Some(ensemble_scripts::collect_output_keys(
+            &self.find_outputs(ensemble, agent)?,
+        ))
     }
 
     fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<ValueType> {
         if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
-            return self.find_result_type(named);
+            return self.infer_nested_result_type(named);
         }
-        Some(ensemble_scripts::unify_types(&self.find_outputs(ensemble, agent)?))
+        Some(ensemble_scripts::unify_output_types(
+            &self.find_outputs(ensemble, agent)?,
+        ))
     }
 
     fn always_true_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
         let output_keys = self.find_outputs(ensemble, agent).unwrap_or_default();
-        ensemble_scripts::latched_keys(&output_keys)
+        ensemble_scripts::list_latched_keys(&output_keys)
     }
 
     fn find_script(&self, script: &str) -> Option<Arc<ScriptText>> {
-        if !self.allows_words(script) {
+        if !self.allows_paths_in_text(script) {
             return None;
         }
-        let ResolvedScript::Rhai(path) = self.resolve_script(script).ok()? else {
+        let ResolvedScript::Rhai(path) = self.resolve_startable_script(script).ok()? else {
             return None;
         };
-        self.script_facts(&path, |known| known.analysis.names.clone())?
+        self.map_script_facts(&path, |known| known.analysis.names.clone())?
     }
 
     fn nested_model_costs(&self, named: &str) -> Option<Arc<ModelCosts>> {
@@ -422,7 +428,7 @@ impl CheckContext for EnsembleFolder<'_> {
             let route = Agent::route_at(at);
             match &agent.kind {
                 AgentKind::Script { script, .. } => {
-                    self.check_script(script, route.with_key("script").into_value_location())
+                    self.check_script_reference(script, route.with_key("script").into_value_location())
                 }
                 AgentKind::Ensemble { .. } if self.is_run => None,
                 AgentKind::Ensemble { ensemble, .. } => {
@@ -444,19 +450,19 @@ impl CheckContext for EnsembleFolder<'_> {
         let findings = agents.chain(ensemble.tools.iter().filter_map(of_tool));
         let findings = findings.chain(self.check_attachments(ensemble));
         let findings = findings.chain(self.check_unused_arguments(ensemble));
-        let is_examined = |path: &Path| self.project.allows_path(path);
+        let is_examined = |path: &Path| self.project.is_inside_boundary(path);
         let sandbox_findings = paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir, &is_examined);
         let findings = findings.chain(sandbox_findings);
         let inner_inputs = match self.is_run {
             true => Vec::new(),
-            false => self.check_inner_inputs(ensemble),
+            false => self.check_nested_inputs(ensemble),
         };
         let findings = findings.chain(inner_inputs);
-        let findings = findings.chain(self.check_syntax(ensemble));
+        let findings = findings.chain(self.check_script_syntax(ensemble));
         findings.chain(self.check_replacement_scripts(ensemble)).collect()
     }
 }
 
-fn given_folder(file: &Path) -> PathBuf {
+fn folder_of_argument(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).to_owned()
 }

@@ -1,6 +1,6 @@
-//! The configurations of the project and of the user, and what of them counts.
+//! Configurations of the project and of the user, reduced to their trusted parts.
 //!
-//! Invariant: what needs trust and has none counts as not there, and is told.
+//! Invariant: a part that needs trust and has no trust is ignored and reported.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,52 +14,53 @@ use ensemble_language::profiles::ModelProfiles;
 use crate::error::ProjectError;
 use crate::owner::is_private_file;
 use crate::project::Project;
-use crate::trust::{IgnoredContent, list_profile_variables};
+use crate::trust::{IgnoredContent, describe_profile_uses};
 
-/// A configuration file and the profiles in it.
+/// Configuration file with its model profiles.
 #[derive(Debug)]
-pub struct ProfileConfig {
-    /// The file, absolute.
+pub struct ModelProfileConfig {
+    /// Absolute path of the file.
     pub path: PathBuf,
-    /// The profiles.
+    /// Profiles in the file.
     pub profiles: Vec<(Arc<str>, ModelProfile)>,
-    /// The names of the profiles that count only if the file is trusted, each with what it would do.
+    /// Names of the profiles that need trust in the file, each with its uses of the environment.
     pub untrusted_profiles: Vec<(Arc<str>, Vec<String>)>,
-    /// The digest of the file.
+    /// Digest of the file.
     pub(crate) digest: String,
 }
 
-/// Returns the profiles of the project's and of the user's configuration, as far as they count. What a project's file
-/// says about keys and values of the environment counts only if the user trusts it; otherwise it is left alone, and
-/// told.
+/// Loads the configurations of the project and of the user. The profiles of a project's file that use keys and values of the
+/// environment need the trust of the user. Without trust, they are ignored and reported.
 ///
 /// # Errors
 /// A configuration cannot be read, or has errors.
-pub fn load_configs(folder: &Path, project: &Project) -> Result<Vec<ProfileConfig>, ProjectError> {
+pub fn load_trusted_configs(folder: &Path, project: &Project) -> Result<Vec<ModelProfileConfig>, ProjectError> {
     let mut configs = Vec::new();
     let user = load_user_config(project)?;
     if let Some(path) = find_project_config(folder, project) {
-        configs.push(ProfileConfig::load(&path, user.as_ref(), project)?.keep_trusted(project));
+        configs.push(ModelProfileConfig::load(&path, user.as_ref(), project)?.drop_untrusted_profiles(project));
     }
     if let Some(user) = user {
         let is_own = is_private_file(&user.path);
         configs.push(if is_own {
-            user.trust_all()
+            user.with_all_trusted()
         } else {
-            user.keep_trusted(project)
+            user.drop_untrusted_profiles(project)
         });
     }
     Ok(configs)
 }
 
-/// Returns all profiles of the configurations, trusted or not, for checks that send nothing.
+/// Loads all profiles of the configurations, trusted or not, for checks that send nothing.
 pub(crate) fn load_all_profiles(
     folder: &Path,
     project: &Project,
 ) -> Result<Vec<(Arc<str>, ModelProfile)>, ProjectError> {
     let user = load_user_config(project)?;
     let path = find_project_config(folder, project);
-    let of_project = path.map(|path| ProfileConfig::load(&path, None, project)).transpose()?;
+    let of_project = path
+        .map(|path| ModelProfileConfig::load(&path, None, project))
+        .transpose()?;
     Ok(of_project
         .into_iter()
         .chain(user)
@@ -67,29 +68,30 @@ pub(crate) fn load_all_profiles(
         .collect())
 }
 
-/// Returns the configuration at that path, with what it would do.
-pub(crate) fn load_config(path: &Path, project: &Project) -> Result<ProfileConfig, ProjectError> {
+/// Loads the configuration at this path, with its uses of keys and values of the environment.
+pub(crate) fn load_config_with_uses(path: &Path, project: &Project) -> Result<ModelProfileConfig, ProjectError> {
     let user = load_user_config(project)?.filter(|user| user.path != path);
-    ProfileConfig::load(path, user.as_ref(), project)
+    ModelProfileConfig::load(path, user.as_ref(), project)
 }
 
-/// The configurations that files in `folder` have.
+/// Paths of the configurations for the files in a folder.
 #[derive(Debug, Default)]
 pub struct ConfigFiles {
-    /// That of the project: the nearest upward.
+    /// Configuration of the project: the nearest upward.
     pub project: Option<PathBuf>,
-    /// That of the user.
+    /// Configuration of the user.
     pub user: Option<PathBuf>,
 }
 
-/// Returns the paths of the configurations that files in `folder` have, absolute.
+/// Returns the absolute paths of the configurations for files in `folder`.
 pub fn find_config_files(folder: &Path, project: &Project) -> ConfigFiles {
     ConfigFiles {
         project: find_project_config(folder, project),
-        user: find_user_config(project).filter(|path| !project.trust.is_foreign(path)),
+        user: find_user_config(project).filter(|path| !project.trust.is_foreign_reported(path)),
     }
 }
 
+/// Returns the nearest configuration of the project upward, unless it is the configuration of the user.
 fn find_project_config(folder: &Path, project: &Project) -> Option<PathBuf> {
     let of_user = find_user_config(project);
     project
@@ -97,19 +99,21 @@ fn find_project_config(folder: &Path, project: &Project) -> Option<PathBuf> {
         .filter(|path| Some(path) != of_user.as_ref())
 }
 
-fn load_user_config(project: &Project) -> Result<Option<ProfileConfig>, ProjectError> {
-    let path = find_user_config(project).filter(|path| !project.trust.is_foreign(path));
-    path.map(|path| ProfileConfig::load(&path, None, project)).transpose()
+/// Loads the configuration of the user. Returns `None` if there is none, or if the file belongs to another user.
+fn load_user_config(project: &Project) -> Result<Option<ModelProfileConfig>, ProjectError> {
+    let path = find_user_config(project).filter(|path| !project.trust.is_foreign_reported(path));
+    path.map(|path| ModelProfileConfig::load(&path, None, project))
+        .transpose()
 }
 
-/// Returns the user's own configuration, if there is one.
+/// Returns the absolute path of the user's configuration, if the file exists.
 pub(crate) fn find_user_config(project: &Project) -> Option<PathBuf> {
     let path = project.user_config.as_ref().filter(|path| path.is_file())?;
     Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
 }
 
-impl ProfileConfig {
-    /// Reads it. A profile that the user's configuration has too counts only with trust.
+impl ModelProfileConfig {
+    /// Loads a configuration. A profile that replaces a profile of `user` needs trust.
     fn load(path: &Path, user: Option<&Self>, project: &Project) -> Result<Self, ProjectError> {
         let source = project.read_file(&project.relative_path(path))?;
         let profiles = loader::load_profiles(&source).map_err(|errors| match project.boundary {
@@ -123,7 +127,7 @@ impl ProfileConfig {
         let replaces = |name: &str| user.is_some_and(|user| user.profiles.iter().any(|(own, _)| &**own == name));
         let mut untrusted = Vec::new();
         for (name, profile) in &profiles {
-            let mut lines = list_profile_variables(name, profile);
+            let mut lines = describe_profile_uses(name, profile);
             if replaces(name) {
                 let name = escape_hidden(name);
                 lines.push(format!(
@@ -142,32 +146,32 @@ impl ProfileConfig {
         })
     }
 
-    /// Returns all that the profiles would do.
-    pub(crate) fn effect_lines(&self) -> Vec<String> {
+    /// Returns a line for each use of the environment by a profile that needs trust.
+    pub(crate) fn environment_use_lines(&self) -> Vec<String> {
         self.untrusted_profiles
             .iter()
             .flat_map(|(_, lines)| lines.clone())
             .collect()
     }
 
-    /// Returns all of it.
-    fn trust_all(self) -> Self {
+    /// Treats all profiles as trusted.
+    fn with_all_trusted(self) -> Self {
         Self {
             untrusted_profiles: Vec::new(),
             ..self
         }
     }
 
-    /// As far as it is trusted.
-    fn keep_trusted(mut self, project: &Project) -> Self {
+    /// Removes and reports the profiles that need trust, unless the file is trusted.
+    fn drop_untrusted_profiles(mut self, project: &Project) -> Self {
         if self.untrusted_profiles.is_empty() || project.trust.is_trusted(&self.path, &self.digest) {
-            return self.trust_all();
+            return self.with_all_trusted();
         }
         project
             .trust
-            .report_ignored(&self.path, || IgnoredContent::IgnoredParts {
+            .report_ignored_once(&self.path, || IgnoredContent::IgnoredParts {
                 path: project.relative_path(&self.path),
-                lines: self.effect_lines(),
+                lines: self.environment_use_lines(),
             });
         let untrusted = &self.untrusted_profiles;
         self.profiles
@@ -175,7 +179,7 @@ impl ProfileConfig {
         self
     }
 
-    /// Adds the profiles that count, and says which do not.
+    /// Adds the trusted profiles to `profiles`, and registers the names of the untrusted ones.
     #[must_use]
     pub fn add_to_profiles(self, profiles: ModelProfiles, project: &Project) -> ModelProfiles {
         let place = project.relative_path(&self.path).display().to_string();

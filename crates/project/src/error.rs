@@ -1,6 +1,6 @@
-//! Errors of the files of a project, by kind. The words for a command line are the front end's.
+//! Errors of the files of a project, by kind. A front end adds the words for its command line.
 //!
-//! Invariant: it names no option of a command line.
+//! Invariant: a message names no option of a command line.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -9,57 +9,57 @@ use ensemble_language::diagnostic::Diagnostic;
 
 use crate::owner::ForeignFile;
 
-/// An error of the files of a project.
+/// Error in resolving, loading or checking a file of the project.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    /// No file, or no ensemble of that name, is there.
+    /// There is no such file, or no ensemble with the name.
     #[error("there is no {} `{given}`", if *is_path { "file" } else { "ensemble" })]
     NotFound {
-        /// The file or the name.
+        /// File or name of the ensemble.
         given: String,
-        /// Was a file given?
+        /// Set if the user named a file.
         is_path: bool,
-        /// A file or a name that is spelled alike.
+        /// Similar file or name.
         similar: Option<String>,
-        /// Where it was looked for.
+        /// Searched places.
         looked: Vec<String>,
     },
-    /// A folder was given in the place of one ensemble.
+    /// The path of an ensemble is a folder.
     #[error("{0} is a folder; name one ensemble")]
     IsFolder(String),
-    /// A path leads out of the folder at which paths end.
+    /// The path is outside of the boundary folder.
     #[error("`{0}` is outside of the served folder")]
     Outside(String),
-    /// A file that an ensemble or a client names is not an ensemble; the text quotes nothing of it.
+    /// The file that an ensemble or a client names is not an ensemble. The text quotes nothing of the file.
     #[error("{0}")]
     NotEnsemble(String),
-    /// A file cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason of the operating system.
         reason: String,
     },
-    /// An ensemble, or a file beside it, has errors.
-    #[error("{}", render_diagnostics(.0))]
+    /// An ensemble, or a file that it uses, has errors.
+    #[error("{}", render_diagnostic_lines(.0))]
     Invalid(Vec<Diagnostic>),
-    /// An ensemble that is not trusted would use keys or values of the environment.
+    /// The ensemble would use keys or values of the environment, and is not trusted.
     #[error("{} is not trusted, and it would do this:{}", path.display(), lines.iter().map(|line| format!("\n    {line}")).collect::<String>())]
     Untrusted {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it would do, a line for each thing.
+        /// Uses of the environment, a line for each.
         lines: Vec<String>,
     },
-    /// A file or a folder belongs to somebody else.
+    /// The file or folder belongs to another user.
     #[error("{} belongs to {}, not to you", .0.path.display(), .0.owner)]
     Stranger(ForeignFile),
 }
 
 impl ProjectError {
-    /// Returns advice for an ensemble that was not found: the word that was probably meant, or the searched folders.
+    /// Returns advice for an ensemble that was not found: a similar name, or the searched places.
     pub fn advice(&self) -> Option<String> {
         match self {
             Self::NotFound {
@@ -71,8 +71,8 @@ impl ProjectError {
     }
 }
 
-/// Each error with its place, code and help, on lines of its own.
-fn render_diagnostics(diagnostics: &[Diagnostic]) -> String {
+/// Renders each diagnostic with its position, code and help on separate lines.
+fn render_diagnostic_lines(diagnostics: &[Diagnostic]) -> String {
     let mut text = String::new();
     for (at, diagnostic) in diagnostics.iter().enumerate() {
         let place = diagnostic.source.line_column(diagnostic.span.start);

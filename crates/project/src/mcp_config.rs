@@ -8,29 +8,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use ensemble_core::operator::escape_hidden;
 use serde::Deserialize;
 
-/// The servers of a file, as they are written.
+/// Servers of a file of MCP servers, unexpanded.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct McpConfig {
-    /// The servers by their names.
+    /// Servers by their names.
     #[serde(rename = "mcpServers")]
     pub servers: BTreeMap<String, McpConfigServer>,
 }
 
-/// A server of a file, as it is written: strings may contain `${NAME}` and `${NAME:-DEFAULT}`.
+/// Server of a file of MCP servers. Strings may contain `${NAME}` and `${NAME:-DEFAULT}`.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct McpConfigServer {
-    /// The kind of the server.
+    /// Kind of the server.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// The program.
+    /// Program of the server.
     pub command: Option<String>,
-    /// The arguments of the program.
+    /// Arguments of the program.
     #[serde(default)]
     pub args: Vec<String>,
     /// Variables of the program's environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// The address.
+    /// URL of the server.
     pub url: Option<String>,
     /// Headers of every request.
     #[serde(default)]
@@ -38,7 +38,7 @@ pub struct McpConfigServer {
 }
 
 impl McpConfig {
-    /// Parses the text of a file.
+    /// Parses the text of a file of MCP servers.
     ///
     /// # Errors
     /// The text is not JSON of this form.
@@ -46,14 +46,15 @@ impl McpConfig {
         serde_json::from_str(strip_byte_order_mark(text))
     }
 
-    /// Returns a line for each value of the environment that a server gets.
-    pub(crate) fn list_variables(&self) -> Vec<String> {
+    /// Returns a line for each use of an environment variable by a server.
+    pub(crate) fn describe_variable_uses(&self) -> Vec<String> {
         let servers = self.servers.iter();
         servers.flat_map(|(name, server)| server.list_variables(name)).collect()
     }
 }
 
 impl McpConfigServer {
+    /// Returns a line for each use of an environment variable by the server. `name` is the name of the server.
     fn list_variables(&self, name: &str) -> Vec<String> {
         let name = escape_hidden(name).to_string();
         let command: Vec<&str> = self.command.iter().chain(&self.args).map(String::as_str).collect();
@@ -87,7 +88,7 @@ impl McpConfigServer {
     }
 }
 
-/// Returns the variables that a string names.
+/// Collects the variables that the text names as `${NAME}`.
 fn find_variables(text: &str) -> BTreeSet<String> {
     let mut variables = BTreeSet::new();
     // The values are not needed, so none is missing.
@@ -98,10 +99,10 @@ fn find_variables(text: &str) -> BTreeSet<String> {
     variables
 }
 
-/// Returns the text with the values of `${NAME}` and `${NAME:-DEFAULT}`.
+/// Replaces `${NAME}` and `${NAME:-DEFAULT}` by the values that `variable` returns.
 ///
 /// # Errors
-/// The first variable that is not set and has no default.
+/// The name of the first variable that is not set and has no default.
 pub fn expand_variables(text: &str, variable: &mut dyn FnMut(&str) -> Option<String>) -> Result<String, String> {
     let mut rest = text;
     let mut expanded = String::new();
@@ -137,7 +138,7 @@ mod tests {
                 "c": {"url": "https://plain.example"}
             }}"#,
         );
-        let lines = config.expect("a file").list_variables();
+        let lines = config.expect("a file").describe_variable_uses();
         let expected = [
             "server `a` gives the value of A to the program `run-${A} x ${B:-${C}`, in its name",
             "server `a` gives the value of B to the program `run-${A} x ${B:-${C}`, in an argument",

@@ -1,6 +1,6 @@
-//! An ensemble and all ensembles that it names, directly or through others: their plans, and their findings.
+//! An ensemble with all ensembles that it names, directly or through others: their plans and their findings.
 //!
-//! Invariant: none of them has an error, and each file is there once.
+//! Invariant: no ensemble has an error, and each file is loaded once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,39 +11,39 @@ use ensemble_language::loader::load_ensemble;
 
 use crate::check::EnsembleFolder;
 use crate::error::ProjectError;
-use crate::prepare::{PreparedEnsemble, check_loaded_ensemble, ensemble_folder, is_quotable, prepare_file};
+use crate::prepare::{PreparedEnsemble, can_be_quoted, check_loaded_ensemble, ensemble_folder, prepare_file};
 use crate::project::Project;
 
-/// An ensemble that is named, or the one that names the others.
+/// Outer or nested ensemble, with the files of the ensembles that its agents run.
 #[derive(Debug)]
-pub struct NestedEnsemble {
-    /// Its file, as it is shown.
+pub struct LoadedNestedEnsemble {
+    /// File of the ensemble, as a path for output.
     pub path: PathBuf,
-    /// Its plan.
+    /// Ensemble with its plan.
     pub prepared: PreparedEnsemble,
-    /// The agents that are ensembles, and the absolute files of these.
+    /// Agents that run ensembles, with the absolute files of these ensembles.
     pub inner_files: Vec<(Arc<str>, PathBuf)>,
 }
 
-/// Returns the ensemble, those that it names, and the warnings with the code `wanted`. Each file is there once; one
-/// that is missing is left out.
+/// Loads the ensemble and all ensembles that it names, each file once. Returns the ensemble, its nested ensembles, and the
+/// warnings with the code `wanted`. Skips missing files.
 ///
 /// # Errors
-/// One of the files cannot be read, or has errors; all errors of all files are told.
-pub fn load_nested(
+/// A file cannot be read or has errors. The error contains the errors of all files.
+pub fn load_with_nested(
     path: &Path,
     project: &Project,
     in_ci: bool,
     wanted: FindingCode,
-) -> Result<(NestedEnsemble, Vec<NestedEnsemble>, Vec<Diagnostic>), ProjectError> {
+) -> Result<(LoadedNestedEnsemble, Vec<LoadedNestedEnsemble>, Vec<Diagnostic>), ProjectError> {
     let mut files = vec![path.to_owned()];
-    let mut seen_paths = vec![absolute_path(path, project)];
+    let mut seen_paths = vec![absolute_ensemble_path(path, project)];
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     let mut next = 0;
     while let Some(path) = files.get(next).cloned() {
         next += 1;
         let loaded = load_ensemble(&project.read_file(&path)?);
-        if next > 1 && !is_quotable(&loaded) {
+        if next > 1 && !can_be_quoted(&loaded) {
             // The ensemble that names the file has the error.
             continue;
         }
@@ -65,7 +65,7 @@ pub fn load_nested(
             .iter()
             .flat_map(|ensemble| list_nested_files(ensemble, &path, project))
         {
-            let inner_path = absolute_path(&inner, project);
+            let inner_path = absolute_ensemble_path(&inner, project);
             if !seen_paths.contains(&inner_path) {
                 seen_paths.push(inner_path);
                 files.push(inner);
@@ -78,7 +78,7 @@ pub fn load_nested(
     let prepare_nested = |path: PathBuf| {
         let prepared = prepare_file(&path, project)?;
         let inside = list_ensemble_agents(prepared.plan.ensemble(), &path, project);
-        Ok(NestedEnsemble {
+        Ok(LoadedNestedEnsemble {
             path,
             prepared,
             inner_files: inside,
@@ -89,13 +89,13 @@ pub fn load_nested(
     Ok((prepare_nested(path.to_owned())?, inner, warnings))
 }
 
-/// Returns the ensembles that this one names, directly or through others, each with its file, as far as they can be loaded.
-pub fn load_named_ensembles(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(PathBuf, Ensemble)> {
-    let mut seen_paths = vec![absolute_path(path, project)];
+/// Loads the ensembles that the ensemble names, directly or through others, with their files. Skips files that cannot be loaded.
+pub fn load_nested_unchecked(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(PathBuf, Ensemble)> {
+    let mut seen_paths = vec![absolute_ensemble_path(path, project)];
     let mut files = list_nested_files(ensemble, path, project);
     let mut named = Vec::new();
     while let Some(file) = files.pop() {
-        let file_path = absolute_path(&file, project);
+        let file_path = absolute_ensemble_path(&file, project);
         if seen_paths.contains(&file_path) {
             continue;
         }
@@ -109,13 +109,13 @@ pub fn load_named_ensembles(ensemble: &Ensemble, path: &Path, project: &Project)
     named
 }
 
-/// Returns the absolute path by which a nested ensemble is known.
-pub fn absolute_path(path: &Path, project: &Project) -> PathBuf {
+/// Returns the absolute path of the ensemble file, with the folder resolved and the name of a link kept.
+pub fn absolute_ensemble_path(path: &Path, project: &Project) -> PathBuf {
     let absolute = project.folder.join(path);
     ensemble_folder(path, project).join(absolute.file_name().unwrap_or_default())
 }
 
-/// Returns the agents that are ensembles, and the absolute files of these as far as they are there.
+/// Returns the agents that run ensembles, with the absolute files of these ensembles. Skips missing files.
 fn list_ensemble_agents(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(Arc<str>, PathBuf)> {
     let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);
@@ -124,7 +124,7 @@ fn list_ensemble_agents(ensemble: &Ensemble, path: &Path, project: &Project) -> 
             let ensemble_path = project.resolve_ensemble_file_from(ensemble, &folder, &root).ok()?;
             Some((
                 agent.name.clone(),
-                absolute_path(&project.relative_path(&ensemble_path), project),
+                absolute_ensemble_path(&project.relative_path(&ensemble_path), project),
             ))
         }
         _ => None,
@@ -132,7 +132,7 @@ fn list_ensemble_agents(ensemble: &Ensemble, path: &Path, project: &Project) -> 
     ensemble.agents.iter().filter_map(file).collect()
 }
 
-/// Returns the files of the ensembles that agents and tools name.
+/// Returns the existing files of the ensembles that agents and tools name.
 fn list_nested_files(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<PathBuf> {
     let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);

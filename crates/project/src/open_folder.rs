@@ -1,13 +1,13 @@
-//! A folder that was opened, and the files in it.
+//! Open folder, and access to the files in the folder.
 //!
-//! Invariant: the folder stays the same one whatever becomes of its path, and no name in it is followed as a link.
+//! Invariant: the folder stays the same folder even if its path changes, and no name in the folder is followed as a link.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path};
 
-use ensemble_scripts::regular_files::require_regular;
+use ensemble_scripts::regular_files::require_regular_file;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 
 /// Opens a folder as a position, which needs no right to list the folder where the system knows such an access.
@@ -16,15 +16,15 @@ const POSITION: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const POSITION: OFlags = OFlags::RDONLY;
 
-/// An open folder.
+/// Open folder whose files are accessed without following links.
 #[derive(Debug)]
-pub(crate) struct ProjectFolder(File);
+pub(crate) struct LinkFreeFolder(File);
 
-impl ProjectFolder {
-    /// Opens the folder at an absolute path that contains no link.
+impl LinkFreeFolder {
+    /// Opens the folder at an absolute path without links.
     ///
     /// # Errors
-    /// A part of the path is no folder, or a link: something has changed since the path was resolved.
+    /// A part of the path is a link or no folder, because the path changed after it was resolved.
     pub(crate) fn open_without_links(path: &Path) -> io::Result<Self> {
         let mut folder: Option<Self> = None;
         for part in path.components() {
@@ -40,12 +40,13 @@ impl ProjectFolder {
         folder.ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
+    /// Opens a subfolder that is no link.
     fn open_child(&self, name: &OsStr) -> io::Result<Self> {
         let flags = POSITION | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Self(openat(&self.0, name, flags, Mode::empty())?.into()))
     }
 
-    /// Opens the folder of that name in this folder; makes it if it is missing.
+    /// Opens the subfolder, and creates the folder if necessary.
     pub(crate) fn open_or_create_child(&self, name: &OsStr) -> io::Result<Self> {
         match mkdirat(&self.0, name, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
             Err(error) if error != rustix::io::Errno::EXIST => Err(error.into()),
@@ -53,23 +54,23 @@ impl ProjectFolder {
         }
     }
 
-    /// Makes a file that must not be there, for writing.
+    /// Creates a file that must not exist yet, and opens the file for writing.
     pub(crate) fn create_file(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
         Ok(openat(&self.0, name, flags, mode)?.into())
     }
 
-    /// Opens a regular file for reading.
+    /// Opens a regular file for reading. Refuses links, pipes and devices.
     pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
         // A pipe would block while it is opened.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&self.0, name, flags, Mode::empty())?);
-        require_regular(&file)?;
+        require_regular_file(&file)?;
         Ok(file)
     }
 
-    /// Reads a regular file.
+    /// Reads a regular file as a whole.
     pub(crate) fn read_file(&self, name: &OsStr) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open_file(name)?.read_to_end(&mut bytes)?;
@@ -81,7 +82,7 @@ impl ProjectFolder {
         Ok(renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// Removes a file: of a link, the link.
+    /// Removes a file or a link from the folder.
     pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&self.0, name, AtFlags::empty())?)
     }
@@ -99,12 +100,12 @@ mod tests {
         std::fs::create_dir_all(root.join("a/b")).expect("a folder");
         std::os::unix::fs::symlink("a", root.join("link")).expect("a link");
         std::os::unix::fs::symlink("b", root.join("a/link")).expect("a link");
-        ProjectFolder::open_without_links(&root.join("a/b")).expect("it has no link");
+        LinkFreeFolder::open_without_links(&root.join("a/b")).expect("it has no link");
         for path in ["link", "link/b", "a/link", "a/../a", "missing"] {
-            ProjectFolder::open_without_links(&root.join(path)).expect_err(path);
+            LinkFreeFolder::open_without_links(&root.join(path)).expect_err(path);
         }
-        ProjectFolder::open_without_links(Path::new("relative")).expect_err("it is not absolute");
-        let open = ProjectFolder::open_without_links(&root).expect("it has no link");
+        LinkFreeFolder::open_without_links(Path::new("relative")).expect_err("it is not absolute");
+        let open = LinkFreeFolder::open_without_links(&root).expect("it has no link");
         open.open_file(OsStr::new("link")).expect_err("a link");
         open.open_file(OsStr::new("a")).expect_err("a folder");
         open.create_file(OsStr::new("link")).expect_err("it is there");

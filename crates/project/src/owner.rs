@@ -1,4 +1,4 @@
-//! Whose files are used: those of the user and of the system, and none of anybody else.
+//! Owners of files. Files of the user and of the system are used.
 //!
 //! Invariant: a file of another user is not used.
 
@@ -8,37 +8,37 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The owner of a file who is neither the user nor the system.
+/// File or folder that belongs neither to the user nor to the system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignFile {
-    /// The file or folder.
+    /// Path of the file or folder.
     pub path: PathBuf,
-    /// The owner, as a name where the system has one, with the number.
+    /// Name of the owner if the system has a name, with the user id.
     pub owner: String,
 }
 
-/// Returns the user of this process.
+/// Returns the effective user id of this process.
 fn current_user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Returns whether the user or the system owns it.
+/// Returns whether the file belongs to the user or to the system.
 fn is_trusted_owner(metadata: &Metadata) -> bool {
     metadata.uid() == current_user_id() || metadata.uid() == 0
 }
 
-/// Returns the owner of the file or folder, if it is there and belongs to somebody else.
+/// Returns the owner of the file or folder if it belongs to another user. Returns `None` if the file does not exist.
 pub(crate) fn find_foreign_owner(path: &Path) -> Option<ForeignFile> {
     let metadata = std::fs::metadata(path)
         .ok()
         .filter(|metadata| !is_trusted_owner(metadata))?;
     Some(ForeignFile {
         path: path.to_owned(),
-        owner: user_name(metadata.uid()),
+        owner: describe_user(metadata.uid()),
     })
 }
 
-/// Does the file belong to the user or the system, in a folder that does too, and can nobody else write to them?
+/// Returns whether only the user or the system can write to the file, and to its folder.
 pub(crate) fn is_private_file(path: &Path) -> bool {
     let is_private = |path: &Path| {
         std::fs::metadata(path).is_ok_and(|metadata| is_trusted_owner(&metadata) && metadata.mode() & 0o002 == 0)
@@ -46,8 +46,8 @@ pub(crate) fn is_private_file(path: &Path) -> bool {
     is_private(path) && path.parent().is_none_or(is_private)
 }
 
-/// Returns the folder and those above it in which a search may look: up to the root of the repository, to `home`, to
-/// the border of the file system, or to a folder of somebody else.
+/// Returns the folder and its ancestors that a search may read: up to the repository root, `home`, the border of the file system,
+/// or a folder of another user.
 pub(crate) fn list_search_folders(folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     let mut current_folder = folder;
@@ -67,7 +67,8 @@ pub(crate) fn list_search_folders(folder: &Path, home: Option<&Path>) -> Vec<Pat
     folders
 }
 
-fn user_name(uid: u32) -> String {
+/// Describes the user with this id, with the name from `/etc/passwd` if the name is listed.
+fn describe_user(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {
         let mut fields = line.split(':');

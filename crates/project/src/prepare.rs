@@ -1,11 +1,11 @@
-//! From a file to a plan: read, load, check, compile; every problem in one go.
+//! Preparation of an ensemble: reads, loads, checks and compiles a file, and reports all errors at once.
 //!
 //! Invariant: a `PreparedEnsemble` has no error.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::load_configs;
+use crate::config::load_trusted_configs;
 use crate::error::ProjectError;
 use crate::project::{Project, is_yaml};
 use ensemble_core::conversation::RunEnded;
@@ -18,38 +18,37 @@ use ensemble_language::plan::Plan;
 use ensemble_language::profiles::{ModelOverride, ModelProfiles};
 use ensemble_language::source::{Route, SourceText, Span};
 
-/// How deep ensembles may contain ensembles.
-pub const DEEPEST: usize = 8;
+/// Maximum number of levels of nested ensembles.
+pub const MAX_NESTING_DEPTH: usize = 8;
 
-/// An ensemble that can be run.
+/// Ensemble that was loaded, checked and compiled, so that it can run.
 #[derive(Debug)]
 pub struct PreparedEnsemble {
-    /// Its text.
+    /// Text of the ensemble.
     pub source: SourceText,
-    /// Its places.
+    /// Document, with the positions of all parts.
     pub loaded: EnsembleLoadResult,
-    /// Its plan.
+    /// Compiled plan.
     pub plan: Arc<Plan>,
-    /// Its file, absolute; a text without a file has a path at which there is none.
+    /// Absolute path of the file. A text without a file has a path that does not exist.
     pub file: PathBuf,
-    /// The folder its file stands in.
+    /// Folder of the file.
     pub folder: PathBuf,
-    /// The project's root.
+    /// Root of the project.
     pub root: PathBuf,
-    /// What is not wrong enough to keep it from running.
+    /// Findings that are no errors.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Returns all findings about a text and about what it names. Conditions are parsed and not compiled, since nothing runs.
+/// Returns all findings about a loaded ensemble and about the files in the context. Parses conditions without compiling them.
 pub fn check_loaded_ensemble(loaded: &EnsembleLoadResult, around: &dyn CheckContext) -> Vec<Diagnostic> {
     let ensemble = loaded.ensemble.as_ref();
     let findings = ensemble.map(|ensemble| check::check_with_context(ensemble, around));
-    build_diagnostics(loaded, findings, around.fixes())
+    locate_and_filter_findings(loaded, findings, around.fixes())
 }
 
-/// Returns the findings at their places: with those of the text itself, without what is allowed, and with secrets
-/// hidden.
-fn build_diagnostics(
+/// Converts the findings to diagnostics with positions. Adds the findings about the text, removes allowed ones, and redacts secrets.
+fn locate_and_filter_findings(
     loaded: &EnsembleLoadResult,
     findings: Option<Vec<Finding>>,
     fixes: FixResolution,
@@ -66,26 +65,30 @@ fn build_diagnostics(
     diagnostics
 }
 
-/// Makes the ensemble in `path` ready to run.
+/// Prepares the ensemble in the file for a run.
+///
+/// # Errors
+/// The file cannot be read, or the ensemble has errors.
 pub fn prepare_file(path: &Path, project: &Project) -> Result<PreparedEnsemble, ProjectError> {
     let source = project.read_file(path)?;
     let loaded = loader::load_ensemble(&source);
     prepare_loaded_file(source, loaded, path, project)
 }
 
-/// Makes the ensemble that another one names ready to run.
+/// Prepares the ensemble that another ensemble names.
 ///
 /// # Errors
-/// As [`prepare_file`]; of a file that is not an ensemble, nothing is quoted.
+/// See [`prepare_file`]. The error quotes nothing of a file that is no ensemble.
 pub fn prepare_nested_file(path: &Path, project: &Project) -> Result<PreparedEnsemble, ProjectError> {
     let source = project.read_file(path)?;
     let loaded = loader::load_ensemble(&source);
-    match is_quotable(&loaded) {
+    match can_be_quoted(&loaded) {
         true => prepare_loaded_file(source, loaded, path, project),
-        false => Err(ProjectError::NotEnsemble(describe_unquoted(path, &loaded))),
+        false => Err(ProjectError::NotEnsemble(describe_without_quoting(path, &loaded))),
     }
 }
 
+/// Prepares a loaded ensemble with the folder and the project root of its file.
 fn prepare_loaded_file(
     source: SourceText,
     loaded: EnsembleLoadResult,
@@ -95,7 +98,7 @@ fn prepare_loaded_file(
     let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);
     let absolute = project.folder.join(path);
-    prepare_loaded(
+    check_and_compile(
         source,
         loaded,
         absolute.canonicalize().unwrap_or(absolute),
@@ -104,20 +107,20 @@ fn prepare_loaded_file(
     )
 }
 
-/// Returns whether messages may quote the text of a file that somebody else named: an ensemble. Whatever else the file is, such as a
-/// list of passwords, stays unquoted.
-pub fn is_quotable(loaded: &EnsembleLoadResult) -> bool {
+/// Returns whether messages may quote the file that an ensemble names, because the file is an ensemble. Other files, such as a list of
+/// passwords, are never quoted.
+pub fn can_be_quoted(loaded: &EnsembleLoadResult) -> bool {
     loaded.document.is_some() && loaded.looks_like_ensemble()
 }
 
-/// Returns whether messages may quote the text of a file that a client named: an ensemble, or a file for YAML that is meant to
-/// be one and has syntax errors.
-pub fn is_quotable_file(path: &Path, loaded: &EnsembleLoadResult) -> bool {
-    is_quotable(loaded) || (is_yaml(path) && loaded.looks_like_ensemble())
+/// Returns whether messages may quote the file that a client named, because it is an ensemble, or a YAML file that is meant as an
+/// ensemble and has syntax errors.
+pub fn can_be_quoted_to_client(path: &Path, loaded: &EnsembleLoadResult) -> bool {
+    can_be_quoted(loaded) || (is_yaml(path) && loaded.looks_like_ensemble())
 }
 
-/// Describes a file that is not an ensemble, or not YAML, without quoting it: it can be any file of the machine.
-pub fn describe_unquoted(path: &Path, loaded: &EnsembleLoadResult) -> String {
+/// Describes a file that is no ensemble or no valid YAML, without quoting the file, which can be any file of the machine.
+pub fn describe_without_quoting(path: &Path, loaded: &EnsembleLoadResult) -> String {
     let path = path.display();
     let mut errors = loaded.diagnostics().into_iter();
     let first = errors.find(|one| one.severity == FindingSeverity::Error);
@@ -135,7 +138,7 @@ pub fn describe_unquoted(path: &Path, loaded: &EnsembleLoadResult) -> String {
     }
 }
 
-/// Makes a text ready to run as if it were that file, and stood in `folder`.
+/// Prepares a text as if it were the text of `file` in `folder`.
 pub fn prepare_text(
     source: SourceText,
     file: PathBuf,
@@ -143,10 +146,14 @@ pub fn prepare_text(
     root: PathBuf,
 ) -> Result<PreparedEnsemble, ProjectError> {
     let loaded = loader::load_ensemble(&source);
-    prepare_loaded(source, loaded, file, folder, root)
+    check_and_compile(source, loaded, file, folder, root)
 }
 
-fn prepare_loaded(
+/// Checks and compiles a loaded ensemble.
+///
+/// # Errors
+/// The ensemble has errors.
+fn check_and_compile(
     source: SourceText,
     mut loaded: EnsembleLoadResult,
     file: PathBuf,
@@ -170,7 +177,7 @@ fn prepare_loaded(
         }
     }
     let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) =
-        build_diagnostics(&loaded, findings, FixResolution::Resolved)
+        locate_and_filter_findings(&loaded, findings, FixResolution::Resolved)
             .into_iter()
             .partition(|diagnostic| diagnostic.severity == FindingSeverity::Error);
     // A run does not look for profiles and files beforehand, so it cannot judge what allows their absence.
@@ -192,14 +199,14 @@ fn prepare_loaded(
     }
 }
 
-/// Returns the folder that the file stands in, absolute.
+/// Returns the absolute folder that contains the file.
 pub fn ensemble_folder(path: &Path, project: &Project) -> PathBuf {
     let absolute = project.folder.join(path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
     absolute.parent().unwrap_or(&project.folder).to_owned()
 }
 
-/// Returns all profiles that an ensemble in `folder` can use, in the order in which they are sought.
+/// Collects all profiles that an ensemble in `folder` can use, in the order of their precedence. Reports untrusted configurations.
 pub fn collect_profiles(
     ensemble: &Ensemble,
     folder: &Path,
@@ -207,14 +214,14 @@ pub fn collect_profiles(
     project: &Project,
 ) -> Result<ModelProfiles, ProjectError> {
     let mut profiles = ModelProfiles::new(overrides).with_source("the ensemble file", ensemble.model_profiles.clone());
-    for config in load_configs(folder, project)? {
+    for config in load_trusted_configs(folder, project)? {
         profiles = config.add_to_profiles(profiles, project);
     }
     Ok(profiles)
 }
 
 impl PreparedEnsemble {
-    /// Returns the same file with another plan, which is made from its ensemble.
+    /// Returns the ensemble with another plan, which was built from the same ensemble.
     #[must_use]
     pub fn with_plan(&self, plan: Arc<Plan>) -> Self {
         Self {
@@ -228,7 +235,8 @@ impl PreparedEnsemble {
         }
     }
 
-    /// Returns the condition that had no answer, at its place in the file.
+    /// Returns the diagnostic for the condition or expression that ended the run, with its position in the file and the values it read.
+    /// Returns `None` if the run ended otherwise.
     pub fn condition_diagnostic(&self, ended: &RunEnded) -> Option<Diagnostic> {
         let failure = ended.condition.as_ref()?;
         let (what, route) = match &failure.result {

@@ -1,6 +1,6 @@
-//! Where the files of a project are: ensembles by name, the project's root, configurations.
+//! Files of a project: ensembles by name, the project root, configurations.
 //!
-//! Invariant: relative paths begin in the folder of the project, not in that of the process.
+//! Invariant: relative paths start in the folder of the project, not in the folder of the process.
 
 #![expect(clippy::disallowed_methods, reason = "this room reads the files of a project")]
 
@@ -13,25 +13,25 @@ use crate::trust::Trust;
 use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::loader::MAX_BYTES;
 use ensemble_language::source::SourceText;
-use ensemble_scripts::regular_files::open_regular;
+use ensemble_scripts::regular_files::open_regular_file;
 
-/// The folder from which a caller sees a project, and the user's configuration.
+/// Folder from which a caller sees a project, with the configuration and the trust of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// The caller's folder: relative paths begin here.
+    /// Folder of the caller, in which relative paths start.
     pub folder: PathBuf,
-    /// The user's `ensemble/config.yaml`, if there is a place for it.
+    /// Path of the user's `ensemble/config.yaml`, if known.
     pub user_config: Option<PathBuf>,
-    /// The user's home folder: a search upward goes no further.
+    /// Home folder of the user, at which an upward search stops.
     pub home: Option<PathBuf>,
-    /// Which files of the project may use keys and values of the environment.
+    /// Files of the project that may use keys and values of the environment.
     pub trust: Trust,
-    /// The folder at which the paths that a text names end, wherever links lead. `None`: they end nowhere.
+    /// Folder that all paths in texts must be inside, with links resolved. `None`: paths have no boundary.
     pub boundary: Option<PathBuf>,
 }
 
 impl Project {
-    /// As seen from `folder`, without a configuration of the user. No file is trusted: see [`Self::with_trust`].
+    /// Creates the project of a folder, without the configuration of the user. No file is trusted: see [`Self::with_trust`].
     pub fn from_folder(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -42,8 +42,8 @@ impl Project {
         }
     }
 
-    /// With its folder as the boundary of all paths that a text names: for tools that check the texts of others, and that must not
-    /// tell what is outside.
+    /// Makes the project folder the boundary of all paths in texts. Tools that check untrusted texts use the boundary to reveal nothing
+    /// about other files.
     #[must_use]
     pub fn with_boundary(self) -> Self {
         Self {
@@ -52,23 +52,23 @@ impl Project {
         }
     }
 
-    /// Returns whether the path is inside the boundary, wherever links lead. A path that does not exist is where the nearest folder
-    /// above it is.
-    pub fn allows_path(&self, path: &Path) -> bool {
+    /// Returns whether the path is inside the boundary, with links resolved. A path that does not exist is judged by its nearest existing
+    /// ancestor. Returns `true` without a boundary.
+    pub fn is_inside_boundary(&self, path: &Path) -> bool {
         let Some(boundary) = &self.boundary else { return true };
         let is_below = |path: PathBuf| boundary.canonicalize().is_ok_and(|boundary| path.starts_with(boundary));
-        resolve_existing(&self.folder.join(path)).is_some_and(is_below)
+        resolve_existing_part(&self.folder.join(path)).is_some_and(is_below)
     }
 
-    /// With this trust in the files of the project.
+    /// Returns the project with this trust in its files.
     #[must_use]
     pub fn with_trust(self, trust: Trust) -> Self {
         Self { trust, ..self }
     }
 
-    /// As the process sees it: from its folder, with the configuration that its environment names
-    /// (`$XDG_CONFIG_HOME/ensemble/config.yaml`, else `~/.config/ensemble/config.yaml`), and with what the user has trusted
-    /// (`trust.json` beside it).
+    /// Detects the project of the process: its current folder, the configuration of the user
+    /// (`$XDG_CONFIG_HOME/ensemble/config.yaml`, or `~/.config/ensemble/config.yaml`), and the trust of the user (`trust.json` in the
+    /// same folder).
     pub fn from_process() -> Self {
         let home = std::env::var_os("HOME")
             .filter(|home| !home.is_empty())
@@ -83,21 +83,27 @@ impl Project {
             user_config: config.as_ref().map(|config| config.join("config.yaml")),
             home: home.map(|home| home.canonicalize().unwrap_or(home)),
             trust: config.map_or_else(Trust::trust_nothing, |config| {
-                Trust::load_from(config.join("trust.json"))
+                Trust::from_store_file(config.join("trust.json"))
             }),
             boundary: None,
         }
     }
 
-    /// Returns the file of an ensemble that was given as a file or by name.
+    /// Returns the file of an ensemble, from its path or its name.
+    ///
+    /// # Errors
+    /// There is no such file or name, the path is a folder, or the path is outside of the boundary.
     pub fn resolve_ensemble_file(&self, given: &str) -> Result<PathBuf, ProjectError> {
         self.resolve_ensemble_file_from(given, &self.folder, &self.project_root(&self.folder))
     }
 
-    /// Likewise, as seen from a folder of a project.
+    /// Returns the file of an ensemble, from its path or its name, as seen from `folder` in the project with the root `root`.
+    ///
+    /// # Errors
+    /// See [`Self::resolve_ensemble_file`].
     pub fn resolve_ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, ProjectError> {
         let direct = folder.join(given);
-        if !self.allows_path(&direct) {
+        if !self.is_inside_boundary(&direct) {
             return Err(ProjectError::Outside(given.to_owned()));
         }
         if direct.is_file() {
@@ -127,11 +133,14 @@ impl Project {
                 .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
                 .collect()
         };
-        let places: Vec<PathBuf> = places.into_iter().filter(|place| self.allows_path(place)).collect();
+        let places: Vec<PathBuf> = places
+            .into_iter()
+            .filter(|place| self.is_inside_boundary(place))
+            .collect();
         if let Some(existing_file) = places.iter().find(|place| place.is_file()) {
             return Ok(self.relative_path(existing_file));
         }
-        let nearby = list_ensemble_names(std::iter::once(&direct).chain(&places));
+        let nearby = list_name_candidates(std::iter::once(&direct).chain(&places));
         let mut searched_places: Vec<String> = Vec::new();
         for place in std::iter::once(&direct).chain(&places) {
             let place = self.relative_path(place).display().to_string();
@@ -148,11 +157,10 @@ impl Project {
         })
     }
 
-    /// Returns the files that can be named without a path and an ending, each with its name, sorted by name. Not all of
-    /// them need be ensembles.
+    /// Returns the YAML files that can be selected by name, with their names, sorted by name. Some files might be no ensembles.
     pub fn list_named_files(&self) -> Vec<(String, PathBuf)> {
         let mut named_files: Vec<(String, PathBuf)> = Vec::new();
-        for (name, file) in self.find_named_files() {
+        for (name, file) in self.find_files_in_name_order() {
             if !named_files.iter().any(|(known, _)| *known == name) {
                 named_files.push((name, file));
             }
@@ -161,16 +169,16 @@ impl Project {
         named_files
     }
 
-    /// Returns these files, and those whose name means another file, sorted by name and file.
-    pub fn list_all_named_files(&self) -> Vec<(String, PathBuf)> {
-        let mut named_files = self.find_named_files();
+    /// Returns the files that can be selected by name, and the files whose name selects another file, sorted by name and file.
+    pub fn list_named_and_shadowed_files(&self) -> Vec<(String, PathBuf)> {
+        let mut named_files = self.find_files_in_name_order();
         named_files.sort();
         named_files.dedup();
         named_files
     }
 
-    /// Returns the files that have names, in the order in which a name is looked for.
-    fn find_named_files(&self) -> Vec<(String, PathBuf)> {
+    /// Returns all files with names, in the order in which a name is resolved.
+    fn find_files_in_name_order(&self) -> Vec<(String, PathBuf)> {
         let mut named_files: Vec<(String, PathBuf)> = Vec::new();
         for folder in name_search_folders(&self.folder, &self.project_root(&self.folder)) {
             let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -190,10 +198,10 @@ impl Project {
         named_files
     }
 
-    /// Reads a text file, as [`read_source`]; a relative path begins in the caller's folder, and the text is named by it.
+    /// Reads a text file, as [`read_source`] does. A relative path starts in the caller's folder, and names the text.
     ///
     /// # Errors
-    /// As [`read_source`].
+    /// See [`read_source`].
     pub fn read_file(&self, path: &Path) -> Result<SourceText, ProjectError> {
         let renamed = |error| match error {
             ProjectError::Unreadable { reason, .. } => ProjectError::Unreadable {
@@ -206,7 +214,7 @@ impl Project {
         Ok(SourceText::new(path.display().to_string(), source.text().clone()))
     }
 
-    /// Does the file stand inside the folder, wherever links lead? A file that is gone stood where its folder is.
+    /// Returns whether the file is inside the project folder, with links resolved. A missing file is judged by its folder.
     pub fn contains_file(&self, file: &Path) -> bool {
         let file = self.folder.join(file);
         let canonical_parent = || file.parent().unwrap_or(&file).canonicalize();
@@ -217,7 +225,7 @@ impl Project {
             .unwrap_or(false)
     }
 
-    /// Returns the path as a person in this folder would write it.
+    /// Returns the path as a user in the project folder writes the path.
     pub fn relative_path(&self, path: &Path) -> PathBuf {
         // Below `/`, a path without its first slash would look like a path relative to another folder.
         let base = self.folder.parent().map(|_| &self.folder);
@@ -225,31 +233,31 @@ impl Project {
         relative.unwrap_or(path).to_owned()
     }
 
-    /// Returns the nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder. The user's
-    /// home and `/` are project roots only if they are the caller's folder.
+    /// Returns the nearest folder upward from `folder` that contains `.ensemble/`, or the caller's folder. The home folder and `/`
+    /// are project roots only if they are the caller's folder. Reports folders of other users.
     pub fn project_root(&self, folder: &Path) -> PathBuf {
         let caller = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
         let is_root = |folder: &PathBuf| {
             let is_shared = folder.parent().is_none() || Some(folder) == self.home.as_ref();
             let ensemble_dir = folder.join(".ensemble");
-            (!is_shared || *folder == caller) && ensemble_dir.is_dir() && !self.trust.is_foreign(&ensemble_dir)
+            (!is_shared || *folder == caller) && ensemble_dir.is_dir() && !self.trust.is_foreign_reported(&ensemble_dir)
         };
         let nearest_root = self.project_ancestors(folder).into_iter().find(is_root);
         nearest_root.unwrap_or_else(|| self.folder.clone())
     }
 
-    /// Returns the nearest `.ensemble/config.yaml` upward from `folder`.
+    /// Returns the nearest `.ensemble/config.yaml` upward from `folder`. Skips and reports files of other users.
     pub fn project_config(&self, folder: &Path) -> Option<PathBuf> {
         let is_usable = |place: &PathBuf| {
             let folder = place.parent().unwrap_or(place);
-            place.is_file() && !self.trust.is_foreign(folder) && !self.trust.is_foreign(place)
+            place.is_file() && !self.trust.is_foreign_reported(folder) && !self.trust.is_foreign_reported(place)
         };
         let folders = self.project_ancestors(folder).into_iter();
         let mut places = folders.map(|folder| folder.join(".ensemble").join("config.yaml"));
         places.find(is_usable)
     }
 
-    /// Returns the folder and those above it that belong to the project, or may; the nearest first.
+    /// Returns the folder and its ancestors that can belong to the project, the nearest first.
     pub fn project_ancestors(&self, folder: &Path) -> Vec<PathBuf> {
         let absolute = self.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
@@ -257,7 +265,7 @@ impl Project {
     }
 }
 
-/// Returns the folders in which an ensemble is looked for by name, in this order.
+/// Returns the folders in which the name of an ensemble is resolved, in this order.
 fn name_search_folders(folder: &Path, root: &Path) -> [PathBuf; 4] {
     [
         folder.to_owned(),
@@ -267,12 +275,13 @@ fn name_search_folders(folder: &Path, root: &Path) -> [PathBuf; 4] {
     ]
 }
 
+/// Returns whether the extension is `yaml` or `yml`.
 pub(crate) fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "yaml" || end == "yml")
 }
 
-/// Lists the names of ensembles in these folders: their files, and their names.
-fn list_ensemble_names<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
+/// Lists the file names and the stems of YAML files in the folders of these paths.
+fn list_name_candidates<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
     let mut names = Vec::new();
     for folder in places.filter_map(|place| place.parent()) {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -285,8 +294,8 @@ fn list_ensemble_names<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<Str
     names
 }
 
-/// Returns the path without links, as far as it exists; `None` if the rest leads elsewhere, or a link leads nowhere.
-fn resolve_existing(path: &Path) -> Option<PathBuf> {
+/// Returns the path with the links of its existing part resolved. Returns `None` if the rest contains `..`, or a link is broken.
+fn resolve_existing_part(path: &Path) -> Option<PathBuf> {
     let mut missing = Vec::new();
     let mut nearest = path;
     loop {
@@ -304,32 +313,35 @@ fn resolve_existing(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Reads a text file that a person wrote: a regular file, not larger than any such file is, and in UTF-8.
+/// Reads a text file that a user wrote: a regular file in UTF-8 of limited size.
+///
+/// # Errors
+/// The file cannot be read, is too large, or is not UTF-8.
 pub fn read_source(path: &Path) -> Result<SourceText, ProjectError> {
     let unreadable = |reason: String| ProjectError::Unreadable {
         path: path.to_owned(),
         reason,
     };
-    let file = open_regular(path).map_err(|error| unreadable(error.to_string()))?;
-    let text = read_text(file).map_err(|error| unreadable(error.to_string()))?;
+    let file = open_regular_file(path).map_err(|error| unreadable(error.to_string()))?;
+    let text = read_limited_text(file).map_err(|error| unreadable(error.to_string()))?;
     Ok(SourceText::new(path.display().to_string(), text))
 }
 
-/// Reads a text from a stream, such as standard input, as [`read_source`] reads a file.
+/// Reads a text from a stream, such as standard input, with the limits of [`read_source`]. `name` names the stream in errors.
 ///
 /// # Errors
-/// The stream cannot be read, is too long, or is not UTF-8; the error calls it `name`.
-pub fn read_stream(stream: impl Read, name: &str) -> Result<String, ProjectError> {
+/// The stream cannot be read, is too long, or is not UTF-8.
+pub fn read_text_stream(stream: impl Read, name: &str) -> Result<String, ProjectError> {
     let unreadable = |reason: String| ProjectError::Unreadable {
         path: name.into(),
         reason,
     };
-    read_text(stream).map_err(|error| unreadable(error.to_string()))
+    read_limited_text(stream).map_err(|error| unreadable(error.to_string()))
 }
 
-/// An error of a text that a person wrote.
+/// Error in reading a text that a user wrote.
 #[derive(Debug, thiserror::Error)]
-enum TextError {
+enum SourceTextError {
     /// The text cannot be read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -341,18 +353,19 @@ enum TextError {
     NotUtf8 { line: usize, column: usize },
 }
 
-fn read_text(from: impl Read) -> Result<String, TextError> {
+/// Reads a UTF-8 text of limited size.
+fn read_limited_text(from: impl Read) -> Result<String, SourceTextError> {
     let max_bytes = MAX_BYTES as u64;
     let mut bytes = Vec::new();
     from.take(max_bytes + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max_bytes {
-        return Err(TextError::TooLarge);
+        return Err(SourceTextError::TooLarge);
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
         let start = valid.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let column = String::from_utf8_lossy(&valid[start..]).chars().count() + 1;
-        TextError::NotUtf8 { line, column }
+        SourceTextError::NotUtf8 { line, column }
     })
 }

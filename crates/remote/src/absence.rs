@@ -1,7 +1,7 @@
-//! The search for who does not answer: the engine, or the workers.
+//! Search for the part that does not answer: the engine, or the workers.
 //!
-//! The engine itself answers the requests of this file, except the call of a worker. So a request that gets no response is
-//! explained without waiting for it.
+//! The engine itself answers the requests of this file, except the call of a worker. So the client explains a missing response
+//! without waiting for the response.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use serde::Deserialize;
 use crate::client::{EngineClient, EngineClientError, innermost_cause};
 use crate::protocol::{DAYS, INDEX, PROTOCOL, RUNS, RunStartRequest, WorkerVersion};
 
-/// The time without a response after which the engine and a worker are asked.
-const SILENCE: Duration = Duration::from_secs(4);
-/// The time limit for the answer of the engine, and for that of a worker.
-const PROBE: Duration = Duration::from_secs(2);
+/// Time without a response after which the client probes the engine and a worker.
+const SILENCE_BEFORE_PROBE: Duration = Duration::from_secs(4);
+/// Time limit for the answer of the engine, and for the answer of a worker.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The response of an ingress to a health check.
+/// Response of an ingress to a health check.
 #[derive(Debug, Deserialize)]
 struct IngressHealth {
-    /// The names of the registered services.
+    /// Names of the registered services.
     services: Vec<String>,
 }
 
@@ -27,18 +27,20 @@ impl EngineClient {
     /// Checks that an engine answers at this address.
     ///
     /// # Errors
-    /// [`EngineClientError::Unreachable`] if no program answers, [`EngineClientError::NoIngress`] if another program does.
+    /// [`EngineClientError::Unreachable`] if no program answers, [`EngineClientError::NoIngress`] if another program answers.
     pub async fn check_ingress(&self) -> Result<(), EngineClientError> {
         self.fetch_health().await.map(drop)
     }
 
-    /// Checks that a worker answers that can execute runs of this program.
+    /// Checks that a worker answers, and that the worker can execute runs of this program.
     ///
     /// # Errors
-    /// The engine or the workers do not answer, or the worker that answers reads other protocols.
+    /// The engine or the workers do not answer, or the worker reads other protocols.
     pub async fn check_workers(&self) -> Result<WorkerVersion, EngineClientError> {
-        let worker: WorkerVersion = self.call_handler(&format!("{INDEX}/{DAYS}/worker"), &()).await?;
-        match worker.can_read(PROTOCOL) {
+        let worker: WorkerVersion = self
+            .call_handler_with_retries(&format!("{INDEX}/{DAYS}/worker"), &())
+            .await?;
+        match worker.can_continue_protocol(PROTOCOL) {
             true => Ok(worker),
             false => Err(EngineClientError::OtherProtocol {
                 other: format!("worker {} of {}", worker.version, self.url()),
@@ -50,9 +52,9 @@ impl EngineClient {
     /// Checks that this program can read the records of a run.
     ///
     /// # Errors
-    /// The run has a protocol that this program does not read.
-    pub fn check_protocol(&self, start: &RunStartRequest) -> Result<(), EngineClientError> {
-        match WorkerVersion::of_this_build().can_read(start.protocol) {
+    /// This program does not read the protocol of the run.
+    pub fn check_run_protocol(&self, start: &RunStartRequest) -> Result<(), EngineClientError> {
+        match WorkerVersion::for_this_build().can_continue_protocol(start.protocol) {
             true => Ok(()),
             false => Err(EngineClientError::OtherProtocol {
                 other: format!("run {} on {}", start.started.run_id, self.url()),
@@ -61,35 +63,35 @@ impl EngineClient {
         }
     }
 
-    /// Waits until the engine or the workers do not answer, and returns which.
+    /// Waits until the engine or the workers do not answer, and returns the error. Waits forever while both answer.
     pub async fn wait_for_absence(&self) -> EngineClientError {
         loop {
-            tokio::time::sleep(SILENCE).await;
-            if let Err(absence) = self.find_absence().await {
+            tokio::time::sleep(SILENCE_BEFORE_PROBE).await;
+            if let Err(absence) = self.probe_engine_and_worker().await {
                 return absence;
             }
         }
     }
 
-    /// Returns an error if the engine or the workers do not answer.
-    async fn find_absence(&self) -> Result<(), EngineClientError> {
+    /// Probes the engine and a worker. Returns an error if one of them does not answer.
+    async fn probe_engine_and_worker(&self) -> Result<(), EngineClientError> {
         if let Some(health) = self.fetch_health().await?
             && !health.services.iter().any(|service| service == RUNS)
         {
             return Err(EngineClientError::NoWorkers(self.url().to_owned()));
         }
         let path = format!("{INDEX}/{DAYS}/worker");
-        let ask_worker = self.post_request(&path, "null");
-        match tokio::time::timeout(PROBE, ask_worker).await {
+        let ask_worker = self.post_once(&path, "null");
+        match tokio::time::timeout(PROBE_TIMEOUT, ask_worker).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(error),
             Err(_late) => Err(EngineClientError::NoWorkerAnswers(self.url().to_owned())),
         }
     }
 
-    /// Returns the status of the engine's own answer to a request.
-    pub(crate) async fn get_status(&self, path: &str) -> Result<u16, EngineClientError> {
-        let request = self.http().get(format!("{}/{path}", self.url())).timeout(PROBE);
+    /// Fetches a path of the engine and returns the HTTP status.
+    pub(crate) async fn fetch_status(&self, path: &str) -> Result<u16, EngineClientError> {
+        let request = self.http().get(format!("{}/{path}", self.url())).timeout(PROBE_TIMEOUT);
         let answer = request.send().await;
         let answer = answer.map_err(|error| EngineClientError::Unreachable {
             url: self.url().to_owned(),
@@ -98,7 +100,7 @@ impl EngineClient {
         Ok(answer.status().as_u16())
     }
 
-    /// Returns the health of the ingress; `None`: something in front of the ingress does not allow the request.
+    /// Fetches the health of the ingress. Returns `None` if a proxy in front of the ingress denies the request.
     async fn fetch_health(&self) -> Result<Option<IngressHealth>, EngineClientError> {
         let unreachable = |reason: String| EngineClientError::Unreachable {
             url: self.url().to_owned(),
@@ -110,10 +112,11 @@ impl EngineClient {
             let response = request.send().await?;
             Ok((response.status(), response.text().await?))
         };
-        let answer: Result<(StatusCode, String), reqwest::Error> = match tokio::time::timeout(PROBE, ask_engine).await {
-            Ok(answer) => answer,
-            Err(_late) => return Err(unreachable(format!("no response for {} s", PROBE.as_secs()))),
-        };
+        let answer: Result<(StatusCode, String), reqwest::Error> =
+            match tokio::time::timeout(PROBE_TIMEOUT, ask_engine).await {
+                Ok(answer) => answer,
+                Err(_late) => return Err(unreachable(format!("no response for {} s", PROBE_TIMEOUT.as_secs()))),
+            };
         let (status, text) = answer.map_err(|error| unreachable(innermost_cause(&error)))?;
         match status {
             StatusCode::OK => serde_json::from_str(&text).map(Some).map_err(|_| no_ingress()),

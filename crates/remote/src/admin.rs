@@ -1,7 +1,7 @@
-//! The admin interface of the engine: the calls that the engine has paused.
+//! Admin interface of the engine, for the calls that the engine has paused.
 //!
-//! The engine pauses a call if an operator asks for it, or if the retry policy of the deployment ends with a pause. The
-//! ingress does not tell a paused run from a running one.
+//! The engine pauses a call if an operator asks for a pause, or if the retry policy of the deployment ends with a pause. The
+//! ingress does not distinguish a paused run from a running one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -14,34 +14,34 @@ use crate::client::EngineClientError;
 use crate::client::innermost_cause;
 use crate::protocol::{EXECUTIONS, RUNS};
 
-/// The port of the admin interface unless the engine is configured otherwise.
-const PORT: u16 = 9070;
-/// The time limit for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The maximum number of levels of calls inside a run: a nested run adds one level.
-const DEEPEST: usize = 16;
-/// The maximum number of paused calls that are read.
-const MOST_PAUSED: usize = 10_000;
-/// The maximum number of calls that one query names.
-const QUERY_CALLS: usize = 500;
+/// Default port of the admin interface.
+const DEFAULT_ADMIN_PORT: u16 = 9070;
+/// Time limit for a response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of levels of calls inside a run: a nested run adds one level.
+const MAX_CALL_DEPTH: usize = 16;
+/// Maximum number of paused calls that are read.
+const MAX_PAUSED_CALLS: usize = 10_000;
+/// Maximum number of calls that one query names.
+const MAX_QUERIED_CALLS: usize = 500;
 
-/// The admin interface of an engine.
+/// Client of the admin interface of an engine.
 #[derive(Debug, Clone)]
-pub struct EngineAdmin {
+pub struct EngineAdminClient {
     url: String,
     http: reqwest::Client,
 }
 
-/// A call that the engine has paused.
+/// Call that the engine has paused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PausedCall {
-    /// The id of the call on the engine.
+    /// Id of the call on the engine.
     pub id: String,
-    /// The error of the last attempt, if there was one.
+    /// Error of the last attempt, if there was one.
     pub failure: Option<String>,
 }
 
-/// A row of the engine's table of calls.
+/// Row of the engine's table of calls.
 #[derive(Debug, Deserialize)]
 struct CallRow {
     id: String,
@@ -57,16 +57,17 @@ struct CallRow {
     last_failure: Option<String>,
 }
 
+/// Reply of the engine to a query of its table of calls.
 #[derive(Debug, Deserialize)]
-struct QueryReply {
+struct CallQueryReply {
     rows: Vec<CallRow>,
 }
 
-impl EngineAdmin {
-    /// Returns the admin interface with this address; without an address, port 9070 of the host of the ingress.
+impl EngineAdminClient {
+    /// Creates a client for the admin address. Without an address, uses port 9070 of the host of the ingress.
     ///
     /// # Errors
-    /// The text is not a URL, or there is no HTTP client.
+    /// The text is not a URL, or no HTTP client can be built.
     pub fn from_urls(admin: Option<&str>, ingress: &str) -> Result<Self, EngineClientError> {
         let given = admin.unwrap_or(ingress);
         let wrong = |reason: String| EngineClientError::Address {
@@ -77,7 +78,7 @@ impl EngineAdmin {
         if admin.is_none() {
             url.set_path("");
             url.set_query(None);
-            let _no_host = url.set_port(Some(PORT));
+            let _no_host = url.set_port(Some(DEFAULT_ADMIN_PORT));
         }
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong("it must begin with http:// or https://".to_owned()));
@@ -88,26 +89,26 @@ impl EngineAdmin {
         })
     }
 
-    /// Returns the address.
+    /// Returns the address of the admin interface.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Returns the paused calls, by the outermost run that they belong to.
+    /// Lists the paused calls, by the outermost run that they belong to.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
-    pub async fn list_paused(&self) -> Result<BTreeMap<RunId, Vec<PausedCall>>, EngineClientError> {
+    /// The engine cannot be reached or refuses the request.
+    pub async fn list_paused_calls_by_run(&self) -> Result<BTreeMap<RunId, Vec<PausedCall>>, EngineClientError> {
         let of_ours = format!("target_service_name IN ('{RUNS}', '{EXECUTIONS}')");
         let mut rows = self
-            .query_calls(&format!("{of_ours} AND status = 'paused' LIMIT {MOST_PAUSED}"))
+            .query_call_rows(&format!("{of_ours} AND status = 'paused' LIMIT {MAX_PAUSED_CALLS}"))
             .await?;
         let paused: Vec<(String, Option<String>)> = rows
             .iter()
             .map(|row| (row.id.clone(), row.last_failure.clone()))
             .collect();
         let mut calls: HashMap<String, CallRow> = HashMap::new();
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_CALL_DEPTH {
             let callers = rows.iter().filter_map(|row| row.invoked_by_id.clone());
             let mut callers: Vec<String> = callers.filter(|id| is_call_id(id)).collect();
             calls.extend(rows.into_iter().map(|row| (row.id.clone(), row)));
@@ -118,8 +119,11 @@ impl EngineAdmin {
                 break;
             }
             rows = Vec::new();
-            for some in callers.chunks(QUERY_CALLS) {
-                rows.extend(self.query_calls(&format!("id IN ('{}')", some.join("', '"))).await?);
+            for some in callers.chunks(MAX_QUERIED_CALLS) {
+                rows.extend(
+                    self.query_call_rows(&format!("id IN ('{}')", some.join("', '")))
+                        .await?,
+                );
             }
         }
         let mut by_run: BTreeMap<RunId, Vec<PausedCall>> = BTreeMap::new();
@@ -131,14 +135,14 @@ impl EngineAdmin {
         Ok(by_run)
     }
 
-    /// Lets the engine continue paused calls.
+    /// Resumes the paused calls.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
+    /// The engine cannot be reached or refuses the request.
     pub async fn resume_calls(&self, calls: &[PausedCall]) -> Result<(), EngineClientError> {
         for call in calls.iter().filter(|call| is_call_id(&call.id)) {
             let request = self.http.patch(format!("{}/invocations/{}/resume", self.url, call.id));
-            match self.send_request(request).await {
+            match self.send_and_read_text(request).await {
                 // Another client has resumed the call.
                 Ok(_) | Err(EngineClientError::RequestRefused { status: 409, .. }) => {}
                 Err(error) => return Err(error),
@@ -147,7 +151,8 @@ impl EngineAdmin {
         Ok(())
     }
 
-    async fn query_calls(&self, condition: &str) -> Result<Vec<CallRow>, EngineClientError> {
+    /// Queries the rows of the engine's table of calls that match the SQL condition.
+    async fn query_call_rows(&self, condition: &str) -> Result<Vec<CallRow>, EngineClientError> {
         let query = format!(
             "SELECT id, target_service_name, target_service_key, target_handler_name, invoked_by_id, last_failure FROM \
              sys_invocation WHERE {condition}"
@@ -156,22 +161,23 @@ impl EngineAdmin {
         let request = request.header("accept", "application/json");
         let request = request.header("content-type", "application/json");
         let text = self
-            .send_request(request.body(json!({"query": query}).to_string()))
+            .send_and_read_text(request.body(json!({"query": query}).to_string()))
             .await?;
-        let reply: QueryReply = serde_json::from_str(&text).map_err(|error| EngineClientError::Content {
+        let reply: CallQueryReply = serde_json::from_str(&text).map_err(|error| EngineClientError::Content {
             url: self.url.clone(),
             reason: error.to_string(),
         })?;
         Ok(reply.rows)
     }
 
-    async fn send_request(&self, request: reqwest::RequestBuilder) -> Result<String, EngineClientError> {
+    /// Sends the request and returns the text of a successful response.
+    async fn send_and_read_text(&self, request: reqwest::RequestBuilder) -> Result<String, EngineClientError> {
         let unreachable = |error: &reqwest::Error| EngineClientError::Unreachable {
             url: self.url.clone(),
             reason: innermost_cause(error),
         };
         let response = request
-            .timeout(PATIENCE)
+            .timeout(RESPONSE_TIMEOUT)
             .send()
             .await
             .map_err(|error| unreachable(&error))?;
@@ -190,15 +196,15 @@ impl EngineAdmin {
     }
 }
 
-/// Returns whether the text can be the id of a call, and has no other meaning in a query or in an address.
+/// Returns whether the text is a valid id of a call, which has no other meaning in a query or in an address.
 fn is_call_id(id: &str) -> bool {
     id.starts_with("inv_") && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Returns the id of the outermost run that a call belongs to.
+/// Returns the outermost run that the call belongs to. Returns `None` if the call belongs to no known run.
 fn find_outermost_run(calls: &HashMap<String, CallRow>, id: &str) -> Option<RunId> {
     let (mut call, mut run) = (calls.get(id), None);
-    for _ in 0..=DEEPEST {
+    for _ in 0..=MAX_CALL_DEPTH {
         let Some(row) = call else { break };
         if row.target_service_name == RUNS && row.target_handler_name.as_deref() == Some("run") {
             run = row.target_service_key.as_deref().or(run);
@@ -243,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_admin_interface_is_at_the_host_of_the_ingress() {
-        let url = |admin, ingress| EngineAdmin::from_urls(admin, ingress).map(|admin| admin.url().to_owned());
+        let url = |admin, ingress| EngineAdminClient::from_urls(admin, ingress).map(|admin| admin.url().to_owned());
         assert_eq!(
             url(None, "http://10.0.0.7:8080/").expect("a URL"),
             "http://10.0.0.7:9070"

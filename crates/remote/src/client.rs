@@ -1,6 +1,6 @@
-//! The client of the engine, over its HTTP interface.
+//! Client of the engine, over its HTTP interface.
 //!
-//! Invariant: starting a run twice starts it once, so a request that a lost node did not answer is sent again.
+//! Invariant: to start a run twice starts the run once, so the client repeats a request that a lost node did not answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::Record;
 use ensemble_core::log::CommitError;
-use ensemble_core::records::LineError;
+use ensemble_core::records::JournalLineError;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{ReadError, RunId, RunStore, StoreError, StoredRun};
+use ensemble_core::store::{LogReadError, RunId, RunStore, StoreError, StoredRun};
 use ensemble_history::RunState;
 use ensemble_runs::batch::{BatchRunEngine, EngineRunOptions};
 use ensemble_runs::{ReadyRun, RunError};
@@ -23,80 +23,80 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::protocol::{
-    DAYS, INDEX, PROTOCOL, QuestionAnswer, RUNS, RecordsReply, ResumeRequest, RunBrief, RunStartRequest, parse_records,
+    DAYS, INDEX, PROTOCOL, SentQuestionAnswer, RUNS, RecordsReply, ResumeRequest, RunBrief, RunStartRequest, decode_record_lines,
 };
 
-/// How long the engine may take for one answer.
+/// Time limit for one response of the engine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the end of a run is waited for before the run is looked at, at first and later.
-const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+const END_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const LOOKED_AT_AT_LEAST_EVERY: Duration = Duration::from_secs(16);
 /// How many runs are asked for side by side.
-const SIDE_BY_SIDE: usize = 16;
+const MAX_PARALLEL_REQUESTS: usize = 16;
 
-/// How long an engine that has answered before is waited for: a part of it may be lost, and come again.
-const LOST_FOR: Duration = Duration::from_secs(60);
-/// The largest response that is read, in bytes. The engine's own messages are smaller.
-const LARGEST_RESPONSE: usize = 256 << 20;
+/// Time to wait for an engine that has answered before, because a lost node can be replaced.
+const LOST_ENGINE_PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum size of a response, in bytes. The engine's own messages are smaller.
+const MAX_RESPONSE_BYTES: usize = 256 << 20;
 
-/// The first pause before a request is repeated, and the longest.
-const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// First and longest pause before a request is repeated.
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
-/// A durable execution engine, by the address of its ingress. Clones share whether it was reached.
+/// Client of a durable execution engine, by the address of its ingress. Clones share the state of the connection.
 #[derive(Debug, Clone)]
 pub struct EngineClient {
     url: String,
     http: reqwest::Client,
-    /// It has answered: from then on it is waited for if it does not.
+    /// Set after the first answer of the engine. The client then waits for an engine that does not answer.
     was_reached: Arc<AtomicBool>,
-    /// Whether requests fail as soon as the engine or the workers do not answer.
+    /// Set if requests fail as soon as the engine or the workers do not answer.
     is_impatient: bool,
 }
 
-/// An error of the durable execution engine.
+/// Error of the client of a durable execution engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineClientError {
-    /// The address is none, or there is no HTTP client.
+    /// The address is not valid, or no HTTP client can be built.
     #[error("`{url}` is not the address of an engine: {reason}")]
     Address {
-        /// The address.
+        /// Address of the engine.
         url: String,
-        /// Why.
+        /// Reason why the address is not valid.
         reason: String,
     },
-    /// Nobody answers.
+    /// No program answers.
     #[error("{url} cannot be reached: {reason}")]
     Unreachable {
-        /// The address.
+        /// Address of the engine.
         url: String,
-        /// Why.
+        /// Reason of the failed connection.
         reason: String,
     },
-    /// The engine knows no workers.
+    /// The engine has no registered workers.
     #[error("{0} has no registered workers that run ensembles")]
     NoWorkers(String),
-    /// The engine answers, and no worker does.
+    /// The engine answers, but no worker answers.
     #[error("no worker of {0} answers")]
     NoWorkerAnswers(String),
-    /// Another program than an engine answers.
+    /// The program that answers is no engine.
     #[error("`{0}` is not the ingress of an engine")]
     NoIngress(String),
-    /// A worker or a run has a protocol that this program does not read.
+    /// This program does not read the protocol of a worker or of a run.
     #[error("{other} has protocol {protocol}, and this program has protocol {PROTOCOL}")]
     OtherProtocol {
-        /// The worker or the run.
+        /// Worker or run.
         other: String,
-        /// The protocol.
+        /// Protocol of the worker or run.
         protocol: u32,
     },
-    /// The engine refuses.
+    /// The engine refuses the request.
     #[error("{url} refuses: {status}: {message}")]
     RequestRefused {
-        /// The address.
+        /// Address of the engine.
         url: String,
-        /// The status.
+        /// HTTP status.
         status: u16,
-        /// What it says.
+        /// Message of the engine.
         message: String,
     },
     /// A worker refused the run before it began.
@@ -110,43 +110,43 @@ pub enum EngineClientError {
     /// There is no such run.
     #[error("there is no run `{id}` on {url}")]
     NoRun {
-        /// The id, or its beginning.
+        /// Id of the run, or its beginning.
         id: String,
-        /// The address.
+        /// Address of the engine.
         url: String,
     },
-    /// Several runs begin so.
+    /// Several ids begin with the text.
     #[error("`{id}` matches several runs: {}", candidates.join(", "))]
     Ambiguous {
-        /// The beginning of the ids.
+        /// Beginning of the ids.
         id: String,
-        /// The ids.
+        /// Matching ids.
         candidates: Vec<String>,
     },
-    /// What the engine sent cannot be read.
+    /// The response of the engine cannot be read.
     #[error("{url} sent an invalid record: {reason}")]
     Content {
-        /// The address.
+        /// Address of the engine.
         url: String,
-        /// Why.
+        /// Reason why the response cannot be read.
         reason: String,
     },
-    /// The copy of a run went on by itself.
+    /// The copy of a run was continued here.
     #[error("run {0} already exists here and has been continued here")]
     CopyDiverged(RunId),
-    /// The records cannot be kept.
+    /// The store cannot create or replace the copy.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The copy that is here cannot be read.
+    /// The existing copy cannot be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The records cannot be kept.
+    Read(#[from] LogReadError),
+    /// The records cannot be written.
     #[error(transparent)]
     Commit(#[from] CommitError),
 }
 
 impl EngineClientError {
-    /// Returns whether the error can pass when a lost node of the engine is replaced.
+    /// Returns whether the error can disappear when a lost node of the engine is replaced.
     fn is_temporary(&self) -> bool {
         match self {
             // A node that has just started knows no workers yet.
@@ -156,7 +156,7 @@ impl EngineClientError {
         }
     }
 
-    /// Returns the advice for the error.
+    /// Returns the advice for the user, if there is any.
     pub fn advice_text(&self) -> Option<String> {
         match self {
             Self::NoWorkers(_) => {
@@ -180,10 +180,10 @@ impl EngineClientError {
 }
 
 impl EngineClient {
-    /// Returns the engine at this address.
+    /// Creates a client for the engine at this address. No request is sent.
     ///
     /// # Errors
-    /// The text is no address, or there is no HTTP client.
+    /// The text is not a URL, or no HTTP client can be built.
     pub fn from_url(url: &str) -> Result<Self, EngineClientError> {
         let wrong = |reason: String| EngineClientError::Address {
             url: url.to_owned(),
@@ -202,16 +202,16 @@ impl EngineClient {
         })
     }
 
-    /// Waits for the engine from the first request on, as if it had answered before.
+    /// Waits for the engine from the first request on, as if the engine had answered before.
     #[must_use]
-    pub fn with_patience(self) -> Self {
+    pub fn with_waiting_from_start(self) -> Self {
         self.was_reached.store(true, Ordering::Relaxed);
         self
     }
 
-    /// Does not wait for an engine or for workers that do not answer: a request fails within 10 seconds.
+    /// Makes a request fail within 10 seconds if the engine or the workers do not answer.
     #[must_use]
-    pub fn without_patience(self) -> Self {
+    pub fn with_fast_failures(self) -> Self {
         Self {
             is_impatient: true,
             ..self
@@ -223,31 +223,31 @@ impl EngineClient {
         &self.http
     }
 
-    /// Returns the address.
+    /// Returns the address of the ingress.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Starts a run. A run with this id that was started before is left as it is.
+    /// Starts a run. Has no effect if a run with this id was started before.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
-    pub async fn start_run(&self, start: &RunStartRequest) -> Result<(), EngineClientError> {
+    /// The engine cannot be reached or refuses the request.
+    pub async fn start_run_once(&self, start: &RunStartRequest) -> Result<(), EngineClientError> {
         let _sent: Value = self
-            .call_handler(&run_path(&start.started.run_id, "run/send"), start)
+            .call_handler_with_retries(&run_path(&start.started.run_id, "run/send"), start)
             .await?;
         Ok(())
     }
 
-    /// Returns the records of a run from one on, and whether it is over.
+    /// Fetches the records of a run from number `from` on, with the state of the run.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
+    /// The engine cannot be reached or refuses the request.
     pub async fn fetch_records(&self, id: &str, from: u64) -> Result<RecordsReply, EngineClientError> {
-        let mut reply: RecordsReply = self.call_handler(&run_path(id, "records"), &from).await?;
+        let mut reply: RecordsReply = self.call_handler_with_retries(&run_path(id, "records"), &from).await?;
         while reply.is_partial {
             let next = from + reply.lines.lines().count() as u64;
-            let rest: RecordsReply = self.call_handler(&run_path(id, "records"), &next).await?;
+            let rest: RecordsReply = self.call_handler_with_retries(&run_path(id, "records"), &next).await?;
             reply.is_partial = rest.is_partial && !rest.lines.is_empty();
             reply.is_over = rest.is_over;
             reply.lines.push_str(&rest.lines);
@@ -275,39 +275,40 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn follow_records(&self, id: &str, from: u64) -> Result<RecordsReply, EngineClientError> {
-        let reply = self.call_handler(&run_path(id, "follow"), &from).await?;
+        let reply = self.call_handler_with_retries(&run_path(id, "follow"), &from).await?;
         self.check_refusal(id, reply)
     }
 
-    /// Answers a question.
+    /// Sends the answer to a question of a run.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
-    pub async fn send_answer(&self, id: &str, answer: &QuestionAnswer) -> Result<(), EngineClientError> {
-        self.call_handler(&run_path(id, "answer"), answer).await
+    /// The engine cannot be reached or refuses the request.
+    pub async fn send_answer(&self, id: &str, answer: &SentQuestionAnswer) -> Result<(), EngineClientError> {
+        self.call_handler_with_retries(&run_path(id, "answer"), answer).await
     }
 
-    /// Cancels a run.
+    /// Cancels a run on behalf of `by`.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
+    /// The engine cannot be reached or refuses the request.
     pub async fn cancel_run(&self, id: &str, by: &str) -> Result<(), EngineClientError> {
-        self.call_handler(&run_path(id, "cancel"), &by).await
+        self.call_handler_with_retries(&run_path(id, "cancel"), &by).await
     }
 
-    /// Lets a run go on that was cancelled or timed out. It does so a few seconds after it was cut short, when the workers have stopped
-    /// what was under way. One that goes on already is left as it is.
+    /// Requests the continuation of a run that was cancelled or timed out. The run continues a few seconds after its interruption, when the
+    /// workers have stopped its executions. Has no effect on a running run.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses, as it does if the run has waited for this for too long.
     pub async fn request_resume(&self, id: &str, request: impl Into<ResumeRequest>) -> Result<(), EngineClientError> {
-        let resumed = self.call_handler(&run_path(id, "resume"), &request.into()).await;
+        let resumed = self.call_handler_with_retries(&run_path(id, "resume"), &request.into()).await;
         resumed.map_err(|error| match error {
             EngineClientError::RequestRefused { status: 404, .. } => self.no_run_error(id),
             error => error,
         })
     }
 
+    /// Creates the error that there is no run with this id.
     pub(crate) fn no_run_error(&self, id: &str) -> EngineClientError {
         EngineClientError::NoRun {
             id: id.to_owned(),
@@ -317,8 +318,8 @@ impl EngineClient {
 
     /// Lets a run go on that was cut short after so many records, and waits until it does. One that goes on already, or waits for an
     /// answer, is left as it is.
-    async fn resume_after(&self, id: &RunId, known: u64, request: ResumeRequest) -> Result<(), EngineClientError> {
-        let brief = self.fetch_brief(id.as_str()).await?;
+    async fn resume_and_wait_for_records(&self, id: &RunId, known: u64, request: ResumeRequest) -> Result<(), EngineClientError> {
+        let brief = self.fetch_optional_brief(id.as_str()).await?;
         let brief = brief.ok_or_else(|| self.no_run_error(id.as_str()))?;
         if !brief.has_ended() {
             return Ok(());
@@ -327,7 +328,7 @@ impl EngineClient {
             self.request_resume(id.as_str(), request).await?;
         }
         while self.fetch_records(id.as_str(), known).await?.lines.is_empty() {
-            tokio::time::sleep(LOOKED_AT_EVERY / 4).await;
+            tokio::time::sleep(END_CHECK_INTERVAL / 4).await;
         }
         Ok(())
     }
@@ -336,7 +337,7 @@ impl EngineClient {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn wait_until_ended(&self, id: &str) -> Result<(), EngineClientError> {
+    pub async fn wait_for_end_or_question(&self, id: &str) -> Result<(), EngineClientError> {
         let mut patience = LOOKED_AT_EVERY;
         loop {
             let attached = self
@@ -347,7 +348,7 @@ impl EngineClient {
             if attached.is_ok_and(|attached| attached.status().is_success()) {
                 return Ok(());
             }
-            let brief = self.fetch_brief(id).await?;
+            let brief = self.fetch_optional_brief(id).await?;
             match brief {
                 Some(brief) if brief.state != RunState::Running => return Ok(()),
                 Some(_) => {}
@@ -358,37 +359,45 @@ impl EngineClient {
         }
     }
 
-    /// Returns whether the run has ended. A run that waits for an answer has not.
+    /// Asks the engine whether the run has ended. A run that waits for an answer has not ended.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
-    pub async fn has_run_ended(&self, id: &str) -> Result<bool, EngineClientError> {
-        Ok(self.fetch_brief(id).await?.is_some_and(|brief| brief.has_ended()))
+    /// The engine cannot be reached or refuses the request.
+    pub async fn fetch_has_run_ended(&self, id: &str) -> Result<bool, EngineClientError> {
+        Ok(self
+            .fetch_optional_brief(id)
+            .await?
+            .is_some_and(|brief| brief.has_ended()))
     }
 
-    /// Returns whether the executions of the run must stop: the run has ended, or is about to.
+    /// Asks the engine whether the executions of the run must stop, because the run has ended or is about to end.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
-    pub async fn is_run_stopping(&self, id: &str) -> Result<bool, EngineClientError> {
-        let brief = self.fetch_brief(id).await?;
+    /// The engine cannot be reached or refuses the request.
+    pub async fn fetch_is_run_stopping(&self, id: &str) -> Result<bool, EngineClientError> {
+        let brief = self.fetch_optional_brief(id).await?;
         Ok(brief.is_some_and(|brief| brief.is_stopping || brief.has_ended()))
     }
 
-    pub(crate) async fn fetch_brief(&self, id: &str) -> Result<Option<RunBrief>, EngineClientError> {
-        self.call_handler(&run_path(id, "brief"), &()).await
+    /// Fetches the summary of a run. Returns `None` if there is no such run.
+    pub(crate) async fn fetch_optional_brief(&self, id: &str) -> Result<Option<RunBrief>, EngineClientError> {
+        self.call_handler_with_retries(&run_path(id, "brief"), &()).await
     }
 
-    /// Returns the ids of the latest runs, the latest last, at most `limit`.
+    /// Lists the ids of at most `limit` of the latest runs, the latest last.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
-    pub async fn list_run_ids(&self, limit: usize) -> Result<Vec<RunId>, EngineClientError> {
-        let mut days: Vec<String> = self.call_handler(&format!("{INDEX}/{DAYS}/ids"), &()).await?;
+    /// The engine cannot be reached or refuses the request.
+    pub async fn list_latest_run_ids(&self, limit: usize) -> Result<Vec<RunId>, EngineClientError> {
+        let mut days: Vec<String> = self
+            .call_handler_with_retries(&format!("{INDEX}/{DAYS}/ids"), &())
+            .await?;
         days.sort_unstable();
         let mut run_ids = Vec::new();
         for day in days.iter().rev() {
-            let ids: Vec<String> = self.call_handler(&format!("{INDEX}/{day}/ids"), &()).await?;
+            let ids: Vec<String> = self
+                .call_handler_with_retries(&format!("{INDEX}/{day}/ids"), &())
+                .await?;
             // An engine that others can write to may list anything; what is no id names no run.
             run_ids.extend(ids.iter().filter_map(|id| RunId::parse(id).ok()));
             if run_ids.len() >= limit {
@@ -399,34 +408,34 @@ impl EngineClient {
         Ok(run_ids.split_off(run_ids.len().saturating_sub(limit)))
     }
 
-    /// Returns the summary of a run.
+    /// Fetches the summary of a run.
     ///
     /// # Errors
     /// The engine cannot be reached, or has no such run.
-    pub async fn find_brief(&self, id: &RunId) -> Result<RunBrief, EngineClientError> {
-        let brief = self.fetch_brief(id.as_str()).await?;
+    pub async fn fetch_existing_brief(&self, id: &RunId) -> Result<RunBrief, EngineClientError> {
+        let brief = self.fetch_optional_brief(id.as_str()).await?;
         brief.ok_or_else(|| self.no_run_error(id.as_str()))
     }
 
-    /// Returns the latest runs with what they did until now, the latest last, at most `limit`.
+    /// Lists at most `limit` of the latest runs with their summaries, the latest last.
     ///
     /// # Errors
-    /// The engine cannot be reached or refuses.
-    pub async fn list_runs(&self, limit: usize) -> Result<Vec<(RunId, RunBrief)>, EngineClientError> {
-        let briefs = stream::iter(self.list_run_ids(limit).await?).map(|id| async move {
-            let brief = self.fetch_brief(id.as_str()).await?;
+    /// The engine cannot be reached or refuses the request.
+    pub async fn list_latest_briefs(&self, limit: usize) -> Result<Vec<(RunId, RunBrief)>, EngineClientError> {
+        let briefs = stream::iter(self.list_latest_run_ids(limit).await?).map(|id| async move {
+            let brief = self.fetch_optional_brief(id.as_str()).await?;
             Ok::<_, EngineClientError>(brief.map(|brief| (id, brief)))
         });
-        let briefs: Vec<_> = briefs.buffered(SIDE_BY_SIDE).collect().await;
+        let briefs: Vec<_> = briefs.buffered(MAX_PARALLEL_REQUESTS).collect().await;
         briefs.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Returns the id of the run that is named so: an id, or the beginning of the id of one of the latest runs.
+    /// Returns the id of the run with this id or beginning of an id, among the latest runs. Without a text, returns the latest run.
     ///
     /// # Errors
-    /// There is no such run, or several.
+    /// There is no such run, or there are several.
     pub async fn resolve_run_id(&self, given: Option<&str>) -> Result<RunId, EngineClientError> {
-        let mut ids = self.list_run_ids(10_000).await?;
+        let mut ids = self.list_latest_run_ids(10_000).await?;
         let Some(prefix) = given else {
             return ids.pop().ok_or_else(|| self.no_run_error("the latest"));
         };
@@ -441,14 +450,15 @@ impl EngineClient {
         }
     }
 
-    /// Lines that the engine sent, as records.
+    /// Decodes records from the lines that the engine sent.
     ///
     /// # Errors
     /// A line is no record.
     pub fn decode_records(&self, lines: &str) -> Result<Vec<Record>, EngineClientError> {
-        parse_records(lines).map_err(|error: LineError| self.content_error(error.to_string()))
+        decode_record_lines(lines).map_err(|error: JournalLineError| self.content_error(error.to_string()))
     }
 
+    /// Creates the error that a response cannot be read.
     pub(crate) fn content_error(&self, reason: String) -> EngineClientError {
         EngineClientError::Content {
             url: self.url.clone(),
@@ -456,19 +466,19 @@ impl EngineClient {
         }
     }
 
-    /// Calls a handler, and returns its answer. All calls can be repeated.
-    pub(crate) async fn call_handler<T: DeserializeOwned>(
+    /// Calls a handler and parses its answer. Repeats the call after temporary errors, because all calls can be repeated.
+    pub(crate) async fn call_handler_with_retries<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, EngineClientError> {
         let body = serde_json::to_string(body).map_err(|error| self.content_error(error.to_string()))?;
-        let [mut pause, longest] = PAUSES;
+        let [mut pause, longest] = RETRY_PAUSES;
         let begun = Instant::now();
         loop {
             // A request that a worker answers takes as long as the worker needs, if the worker is alive.
             let answer = tokio::select! {
-                answer = self.post_request(path, &body) => answer,
+                answer = self.post_once(path, &body) => answer,
                 absence = self.wait_for_absence() => Err(absence),
             };
             let error = match answer {
@@ -480,7 +490,7 @@ impl EngineClient {
                 Err(error) => error,
             };
             let is_reached = self.was_reached.load(Ordering::Relaxed);
-            let is_waited_for = is_reached && !self.is_impatient && begun.elapsed() < LOST_FOR;
+            let is_waited_for = is_reached && !self.is_impatient && begun.elapsed() < LOST_ENGINE_PATIENCE;
             if !error.is_temporary() || !is_waited_for {
                 return Err(error);
             }
@@ -489,16 +499,16 @@ impl EngineClient {
         }
     }
 
-    /// Reads a response of at most [`LARGEST_RESPONSE`] bytes.
-    async fn read_response(&self, mut response: reqwest::Response) -> Result<String, EngineClientError> {
+    /// Reads the text of a response of limited size.
+    async fn read_limited_response(&self, mut response: reqwest::Response) -> Result<String, EngineClientError> {
         let mut bytes = Vec::new();
         let read_chunk = |error: &reqwest::Error| EngineClientError::Unreachable {
             url: self.url.clone(),
             reason: innermost_cause(error),
         };
         while let Some(chunk) = response.chunk().await.map_err(|error| read_chunk(&error))? {
-            if bytes.len() + chunk.len() > LARGEST_RESPONSE {
-                let reason = format!("it is larger than {} MiB", LARGEST_RESPONSE >> 20);
+            if bytes.len() + chunk.len() > MAX_RESPONSE_BYTES {
+                let reason = format!("it is larger than {} MiB", MAX_RESPONSE_BYTES >> 20);
                 return Err(self.content_error(reason));
             }
             bytes.extend_from_slice(&chunk);
@@ -506,7 +516,8 @@ impl EngineClient {
         String::from_utf8(bytes).map_err(|error| self.content_error(error.to_string()))
     }
 
-    pub(crate) async fn post_request(&self, path: &str, body: &str) -> Result<String, EngineClientError> {
+    /// Posts a JSON body to a handler, and returns the text of a successful response. Does not retry.
+    pub(crate) async fn post_once(&self, path: &str, body: &str) -> Result<String, EngineClientError> {
         let request = self.http.post(format!("{}/{path}", self.url)).timeout(PATIENCE);
         // A handler without a parameter takes no body.
         let request = match body {
@@ -519,7 +530,7 @@ impl EngineClient {
         };
         let response = request.send().await.map_err(|error| unreachable(&error))?;
         let status = response.status();
-        let text = self.read_response(response).await?;
+        let text = self.read_limited_response(response).await?;
         if status.is_success() {
             return Ok(text);
         }
@@ -538,8 +549,7 @@ impl EngineClient {
     }
 }
 
-/// Returns the path of a handler of a run. An id has slashes if the run is inside another, and no character of it is left with a
-/// meaning in an address.
+/// Returns the URL path of a handler of a run. Percent-encodes the id, which contains slashes for a nested run.
 pub(crate) fn run_path(id: &str, handler: &str) -> String {
     let mut path = format!("{RUNS}/");
     for byte in RunId::new(id).as_str().bytes() {
@@ -551,7 +561,7 @@ pub(crate) fn run_path(id: &str, handler: &str) -> String {
     format!("{path}/{handler}")
 }
 
-/// Returns the innermost cause of an error whose own text only states that a request failed.
+/// Returns the message of the innermost cause. The outer message only states that a request failed.
 pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     let mut error: &dyn std::error::Error = error;
     while let Some(source) = error.source() {
@@ -572,8 +582,8 @@ impl BatchRunEngine for EngineClient {
             let start =
                 RunStartRequest::from_ready_run(&ready, &id, ready.current_time(), &given).map_err(RunError::Engine)?;
             let run_future = async {
-                self.start_run(&start).await?;
-                self.wait_until_ended(id.as_str()).await?;
+                self.start_run_once(&start).await?;
+                self.wait_for_end_or_question(id.as_str()).await?;
                 self.copy_run(&id, store).await
             };
             run_future.await.map_err(|error| RunError::Engine(error.to_string()))
@@ -590,10 +600,10 @@ impl BatchRunEngine for EngineClient {
         Box::pin(async move {
             let request = ResumeRequest::new(at, refuses_exhausted);
             let resume_future = async {
-                let record_count = store.find_run(id.as_str()).await?.read_journal().await?.records.len();
-                self.resume_after(&id, record_count as u64, request).await?;
-                self.wait_until_ended(id.as_str()).await?;
-                self.update_copy(&id, store).await
+                let record_count = store.find_run_by_prefix(id.as_str()).await?.read_journal().await?.records.len();
+                self.resume_and_wait_for_records(&id, record_count as u64, request).await?;
+                self.wait_for_end_or_question(id.as_str()).await?;
+                self.copy_or_replace_run(&id, store).await
             };
             resume_future.await.map_err(|error| RunError::Engine(error.to_string()))
         })

@@ -1,7 +1,7 @@
 //! Copies of runs of an engine in a store.
 //!
-//! Invariant: a run is read and checked as a whole before anything of it is written. The engine decides neither the id under which it is
-//! stored, nor a path, nor how much is read.
+//! Invariant: a run is read and checked as a whole before any part is written. The engine decides neither the id of the copy, nor a path,
+//! nor the size of the copy.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,73 +10,81 @@ use ensemble_core::conversation::{Event, Record};
 use ensemble_core::log::SyncPoint;
 use ensemble_core::operator::escape_hidden;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{Durability, LogEnd, RunId, RunStore, StoreError, StoredRun, is_run_name};
+use ensemble_core::store::{Durability, LogEnd, RunId, RunStore, StoreError, StoredRun, is_valid_run_name};
 use indexmap::IndexMap;
 
 use crate::client::{EngineClient, EngineClientError};
-use crate::protocol::{InnerRunLines, RecordsReply};
+use crate::protocol::{NestedRunLines, RecordsReply};
 
-/// The maximum number of levels of runs inside each other. Ensembles contain each other less deeply.
+/// Maximum number of levels of nested runs. Ensembles are nested less deeply.
 const DEEPEST: usize = 16;
-/// The most runs that are copied with a run.
-const MOST_RUNS: usize = 100_000;
-/// The most bytes of records and ensembles that are copied with a run.
-const MOST_BYTES: usize = 1 << 30;
+/// Maximum number of runs that are copied with a run.
+const MAX_COPIED_RUNS: usize = 100_000;
+/// Maximum number of bytes of records and ensembles that are copied with a run.
+const MAX_COPIED_BYTES: usize = 1 << 30;
 
-/// A run, as it was read.
-struct FetchedRun {
+/// Run with its nested runs, as the engine sent them.
+struct FetchedRunTree {
     ensemble: Arc<str>,
     records: Vec<Record>,
-    /// The runs inside the run, by their names.
-    inside: IndexMap<String, FetchedRun>,
+    /// Nested runs, by their names.
+    inside: IndexMap<String, FetchedRunTree>,
 }
 
-/// The rest of what may be read of a run.
-struct FetchBudget {
+/// Remaining numbers of runs and bytes that a copy can contain.
+struct RemainingCopyBudget {
     runs: usize,
     bytes: usize,
 }
 
-impl FetchBudget {
+impl RemainingCopyBudget {
+    /// Budget of a whole copy.
     const WHOLE: Self = Self {
-        runs: MOST_RUNS,
-        bytes: MOST_BYTES,
+        runs: MAX_COPIED_RUNS,
+        bytes: MAX_COPIED_BYTES,
     };
 
     /// Subtracts one run with so many bytes.
-    fn take_run(&mut self, bytes: usize) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The budget is exceeded.
+    fn spend_run(&mut self, bytes: usize) -> Result<(), String> {
         match (self.runs.checked_sub(1), self.bytes.checked_sub(bytes)) {
             (Some(runs), Some(bytes)) => {
                 *self = Self { runs, bytes };
                 Ok(())
             }
-            (None, _) => Err(format!("it has more than {MOST_RUNS} runs inside it")),
-            (_, None) => Err(format!("it has more than {} MiB of records", MOST_BYTES >> 20)),
+            (None, _) => Err(format!("it has more than {MAX_COPIED_RUNS} runs inside it")),
+            (_, None) => Err(format!("it has more than {} MiB of records", MAX_COPIED_BYTES >> 20)),
         }
     }
 }
 
 impl EngineClient {
-    /// Copies a run as it is now, with the runs inside it, into a store that has no run with its id.
+    /// Copies the present state of a run with its nested runs into a store that does not contain the run.
     ///
     /// # Errors
-    /// The run cannot be read, or is too large, or the store has it or cannot be written.
+    /// The run cannot be read or is too large, or the store contains the run or cannot be written.
     pub async fn copy_run(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
         let fetched = self.fetch_run(id).await?;
         self.write_run(id, &fetched, store).await
     }
 
-    /// Copies a run as it is now into a store that may have a copy of it, which is replaced.
+    /// Copies the present state of a run into a store. Replaces an earlier copy.
     ///
     /// # Errors
-    /// As for [`Self::copy_run`], and [`EngineClientError::CopyDiverged`] if the copy is no beginning of what the engine has.
-    pub async fn update_copy(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
+    /// The run cannot be read or is too large, the store cannot be written, or the earlier copy was continued.
+    pub async fn copy_or_replace_run(
+        &self,
+        id: &RunId,
+        store: &dyn RunStore,
+    ) -> Result<Arc<dyn StoredRun>, EngineClientError> {
         let fetched = self.fetch_run(id).await?;
         match self.write_run(id, &fetched, store).await {
             Err(EngineClientError::Store(StoreError::Exists(_))) => {}
             written => return written,
         }
-        let before = store.find_run_with_id(id).await?;
+        let before = store.find_run_by_id(id).await?;
         let lease = before.acquire_lease().await?;
         if !fetched.records.starts_with(&before.read_journal().await?.records) {
             return Err(EngineClientError::CopyDiverged(id.clone()));
@@ -86,35 +94,35 @@ impl EngineClient {
         self.write_run(id, &fetched, store).await
     }
 
-    /// Reads a run, and the runs inside it.
-    async fn fetch_run(&self, id: &RunId) -> Result<FetchedRun, EngineClientError> {
+    /// Fetches a run with its nested runs, and checks their size and their ids.
+    async fn fetch_run(&self, id: &RunId) -> Result<FetchedRunTree, EngineClientError> {
         let reply = self.fetch_records(id.as_str(), 0).await?;
         let Some(start) = reply.start else {
             return Err(self.no_run_error(id.as_str()));
         };
-        self.check_protocol(&start)?;
-        let mut budget = FetchBudget::WHOLE;
-        let taken = budget.take_run(reply.lines.len() + start.ensemble.len());
+        self.check_run_protocol(&start)?;
+        let mut budget = RemainingCopyBudget::WHOLE;
+        let taken = budget.spend_run(reply.lines.len() + start.ensemble.len());
         taken.map_err(|reason| self.content_error(reason))?;
         let records = self.decode_records(&reply.lines)?;
         self.check_first_record(id, &records)?;
-        Ok(FetchedRun {
+        Ok(FetchedRunTree {
             ensemble: start.ensemble,
             records,
-            inside: self.fetch_inner_runs(&reply.inside, 1, &mut budget).await?,
+            inside: self.fetch_nested_runs(&reply.inside, 1, &mut budget).await?,
         })
     }
 
-    /// Writes a run into a store that has no run with its id.
+    /// Writes a run with its nested runs into a store. Removes the run again after an error.
     async fn write_run(
         &self,
         id: &RunId,
-        fetched: &FetchedRun,
+        fetched: &FetchedRunTree,
         store: &dyn RunStore,
     ) -> Result<Arc<dyn StoredRun>, EngineClientError> {
         let run = store.create_run(id, &fetched.ensemble).await?;
         let lease = run.acquire_lease().await?;
-        if let Err(error) = self.write_content(&*run, fetched).await {
+        if let Err(error) = self.write_records_and_nested(&*run, fetched).await {
             // Half a run would be taken for a run that was cut short.
             let _ = run.remove_run().await;
             return Err(error);
@@ -123,7 +131,7 @@ impl EngineClient {
         Ok(run)
     }
 
-    /// Checks that the records are those of the run with this id.
+    /// Checks that the records belong to the run with this id.
     fn check_first_record(&self, id: &RunId, records: &[Record]) -> Result<(), EngineClientError> {
         match records.first().map(|record| &record.event) {
             Some(Event::RunStarted(started)) if *started.run_id != *id.as_str() => {
@@ -134,32 +142,32 @@ impl EngineClient {
         }
     }
 
-    /// Reads the runs inside a run, and those inside them.
-    fn fetch_inner_runs<'a>(
+    /// Fetches the nested runs of a run on all levels. `depth` is the level of these runs.
+    fn fetch_nested_runs<'a>(
         &'a self,
-        inside: &'a [InnerRunLines],
+        inside: &'a [NestedRunLines],
         depth: usize,
-        budget: &'a mut FetchBudget,
-    ) -> BoxFuture<'a, Result<IndexMap<String, FetchedRun>, EngineClientError>> {
+        budget: &'a mut RemainingCopyBudget,
+    ) -> BoxFuture<'a, Result<IndexMap<String, FetchedRunTree>, EngineClientError>> {
         Box::pin(async move {
             if depth > DEEPEST && !inside.is_empty() {
                 return Err(self.content_error(format!("runs are nested more than {DEEPEST} levels deep")));
             }
             let (mut fetched_runs, mut names) = (IndexMap::new(), HashSet::new());
             for inner in inside {
-                if !is_run_name(&inner.name) || !names.insert(&inner.name) {
+                if !is_valid_run_name(&inner.name) || !names.insert(&inner.name) {
                     let name = escape_hidden(&inner.name);
                     return Err(self.content_error(format!("`{name}` cannot be the name of a run here")));
                 }
-                let reply = self.fetch_inner_records(inner).await?;
-                let taken = budget.take_run(reply.lines.len() + inner.ensemble.len());
+                let reply = self.fetch_nested_records(inner).await?;
+                let taken = budget.spend_run(reply.lines.len() + inner.ensemble.len());
                 taken.map_err(|reason| self.content_error(reason))?;
                 // Otherwise it was called, and has not begun.
                 if !reply.lines.is_empty() {
-                    let fetched = FetchedRun {
+                    let fetched = FetchedRunTree {
                         ensemble: inner.ensemble.as_str().into(),
                         records: self.decode_records(&reply.lines)?,
-                        inside: self.fetch_inner_runs(&reply.inside, depth + 1, budget).await?,
+                        inside: self.fetch_nested_runs(&reply.inside, depth + 1, budget).await?,
                     };
                     fetched_runs.insert(inner.name.clone(), fetched);
                 }
@@ -168,7 +176,8 @@ impl EngineClient {
         })
     }
 
-    async fn fetch_inner_records(&self, inner: &InnerRunLines) -> Result<RecordsReply, EngineClientError> {
+    /// Fetches the records of a nested run from its workflow, or takes the records that the lines contain.
+    async fn fetch_nested_records(&self, inner: &NestedRunLines) -> Result<RecordsReply, EngineClientError> {
         match &inner.run {
             Some(id) => {
                 let id = RunId::parse(id).map_err(|error| self.content_error(error.to_string()))?;
@@ -182,23 +191,24 @@ impl EngineClient {
         }
     }
 
-    /// Writes the records of a run, and the runs inside it.
-    fn write_content<'a>(
+    /// Writes the records of a run and of its nested runs.
+    fn write_records_and_nested<'a>(
         &'a self,
         run: &'a dyn StoredRun,
-        fetched: &'a FetchedRun,
+        fetched: &'a FetchedRunTree,
     ) -> BoxFuture<'a, Result<(), EngineClientError>> {
         Box::pin(async move {
-            self.write_records(run, &fetched.records).await?;
+            self.append_and_sync_records(run, &fetched.records).await?;
             for (name, inner) in &fetched.inside {
-                let stored = run.create_nested(name, &inner.ensemble).await?;
-                self.write_content(&*stored, inner).await?;
+                let stored = run.create_nested_run(name, &inner.ensemble).await?;
+                self.write_records_and_nested(&*stored, inner).await?;
             }
             Ok(())
         })
     }
 
-    async fn write_records(&self, run: &dyn StoredRun, records: &[Record]) -> Result<(), EngineClientError> {
+    /// Appends the records to the log of a new run, and syncs the log.
+    async fn append_and_sync_records(&self, run: &dyn StoredRun, records: &[Record]) -> Result<(), EngineClientError> {
         let mut log = run.open_log(LogEnd::NEW, Durability::Commit).await?;
         for record in records {
             log.append(record).await?;

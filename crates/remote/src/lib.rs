@@ -1,9 +1,9 @@
 //! Runs of ensembles on a durable execution engine, [Restate](https://restate.dev).
 //!
-//! - [`protocol`] is what is sent between the program, the engine's workers, and the workers among each other.
+//! - [`protocol`] contains the messages between the program, the engine's workers, and the workers among each other.
 //! - [`EngineClient`] is the client: it starts, follows, answers, cancels, lists and downloads runs.
 //! - [`unsupported`] finds the parts of an ensemble that workers do not execute.
-//! - [`EngineAdmin`] is the admin interface of the engine: it finds and resumes calls that the engine has paused.
+//! - [`EngineAdmin`] is the client of the admin interface: it finds and resumes calls that the engine has paused.
 //!
 //! The other side is the crate `ensemble-restate`.
 
@@ -15,6 +15,6 @@ pub mod protocol;
 mod run_states;
 pub mod unsupported;
 
-pub use admin::{EngineAdmin, PausedCall};
+pub use admin::{EngineAdminClient, PausedCall};
 pub use client::{EngineClient, EngineClientError};
 pub use run_states::EngineRunState;

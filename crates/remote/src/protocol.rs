@@ -1,4 +1,4 @@
-//! What is sent. Everything is JSON; records are lines of a journal.
+//! Messages between clients, the engine and workers. All messages are JSON; records are lines of a journal.
 //!
 //! Invariant: a run that is copied from the engine has the records that its workflow folded.
 
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::conversation::{CompletionReason, FailedWork, Record, RunStarted};
-use ensemble_core::records::{LineError, decode_record, encode_record};
+use ensemble_core::conversation::{AgentWorkCounts, CompletionReason, Record, RunStarted};
+use ensemble_core::records::{JournalLineError, append_record_line, parse_record_line};
 use ensemble_core::request::{AnswerAuthor, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunSummary};
@@ -16,40 +16,40 @@ use ensemble_language::data::ModelUsage;
 use ensemble_runs::PreparedAnswers;
 use ensemble_runs::ReadyRun;
 use ensemble_runs::batch::EngineRunOptions;
-use ensemble_runs::steps::InnerRun;
+use ensemble_runs::steps::RecordedNestedRun;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The service that drives runs: a workflow, whose key is the id of the run.
+/// Service that drives runs: a workflow, whose key is the id of the run.
 pub const RUNS: &str = "EnsembleRun";
-/// The service that performs executions.
+/// Service that performs executions.
 pub const EXECUTIONS: &str = "EnsembleExecution";
-/// The service that knows the ids of runs: an object, whose key is a day (`20261123`), or [`DAYS`].
+/// Service that stores the ids of runs: an object, whose key is a day (`20261123`), or [`DAYS`].
 pub const INDEX: &str = "EnsembleIndex";
-/// The key of the index of days.
+/// Key of the index of days.
 pub const DAYS: &str = "days";
 
-/// The protocol of this build: the requests and records of runs, and the order of the calls of a workflow. It is
+/// Protocol of this build: the requests and records of runs, and the order of the calls of a workflow. The number is
 /// increased with each change after which an older worker cannot continue a new run, or a newer worker an old run. A
 /// field never changes its type, so that an older worker can read the protocol and refuse the run.
 pub const PROTOCOL: u32 = 2;
 /// The oldest protocol that this build reads.
 pub const OLDEST_PROTOCOL: u32 = 2;
 
-/// The version of a worker, and the protocols that it reads.
+/// Version of a worker, and the protocols that the worker reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerVersion {
-    /// The version of the program.
+    /// Version of the program.
     pub version: String,
-    /// The protocol of the runs that it starts.
+    /// Protocol of the runs that the worker starts.
     pub protocol: u32,
-    /// The oldest protocol that it reads.
+    /// Oldest protocol that the worker reads.
     pub oldest: u32,
 }
 
 impl WorkerVersion {
     /// Returns the version of this build.
-    pub fn of_this_build() -> Self {
+    pub fn for_this_build() -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
@@ -58,11 +58,11 @@ impl WorkerVersion {
     }
 
     /// Returns whether a worker of this version can continue a run with this protocol.
-    pub fn can_read(&self, protocol: u32) -> bool {
+    pub fn can_continue_protocol(&self, protocol: u32) -> bool {
         (self.oldest..=self.protocol).contains(&protocol)
     }
 
-    /// Returns the sentence with which the worker refuses a run with this protocol.
+    /// Renders the message with which the worker refuses a run with this protocol.
     pub fn refusal_text(&self, protocol: u32) -> String {
         let (version, newest, oldest) = (&self.version, self.protocol, self.oldest);
         let own = match oldest == newest {
@@ -75,24 +75,24 @@ impl WorkerVersion {
     }
 }
 
-/// A run to be started.
+/// Request to start a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStartRequest {
-    /// The protocol of the program that starts the run.
+    /// Protocol of the program that starts the run.
     #[serde(default)]
     pub protocol: u32,
-    /// When it is started.
+    /// Time of the start.
     pub at: DateTime<Utc>,
-    /// What it is started with, with its id.
+    /// Start event of the run, with its id.
     pub started: RunStarted,
-    /// The text of its ensemble.
+    /// Text of the ensemble.
     pub ensemble: Arc<str>,
-    /// The file of its ensemble, relative to the folder that workers serve.
+    /// File of the ensemble, relative to the folder that workers serve.
     pub file: String,
-    /// Answers that were given with the run.
+    /// Answers of the options of the command.
     #[serde(default)]
     pub answers: PreparedAnswers,
-    /// Tools that may be called without asking.
+    /// Tools that may be called without a question.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
     /// Tools that may not be called.
@@ -104,143 +104,143 @@ pub struct RunStartRequest {
     /// The run is inside another, whose values of `--model` these are. No list has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<Vec<String>>,
-    /// The workflow that drove this run until it was cut short with the run that it is inside: this one goes on after its records.
+    /// Workflow that drove this nested run until its interruption. The new workflow continues after its records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goes_on_after: Option<Arc<str>>,
-    /// The answer to the question that the run waited for until now.
+    /// Answer to the question that the run waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answered: Option<QuestionAnswer>,
+    pub answered: Option<SentQuestionAnswer>,
 }
 
-/// An execution to be performed.
+/// Request to perform an execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ExecutionWork {
-    /// The protocol of the run.
+pub struct ExecutionRequest {
+    /// Protocol of the run.
     #[serde(default)]
     pub protocol: u32,
-    /// The id of the run.
+    /// Id of the run.
     pub run: Arc<str>,
-    /// The agent.
+    /// Agent of the execution.
     pub agent: Arc<str>,
-    /// How many records the run has.
+    /// Number of records of the run.
     pub records: u64,
-    /// The answer to the agent's question.
+    /// Answer to the question of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Value>,
-    /// Who gave the answer.
+    /// Author of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<AnswerAuthor>,
-    /// The decision about the call that the agent waits for.
+    /// Decision about the call that the agent waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided: Option<DecidedCall>,
-    /// The runs of its inner ensemble that have ended, or wait for an answer.
+    pub decided: Option<DecidedToolCall>,
+    /// Nested runs of the execution that have ended, or wait for an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inner: Vec<EndedInnerRun>,
-    /// The names of the runs of its inner ensemble that were begun, if an attempt of the execution did not end.
+    pub inner: Vec<EndedNestedRun>,
+    /// Names of the nested runs that were started by an attempt that did not end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub begun: Vec<String>,
-    /// The time of the turn is up: what has not ended has failed.
+    /// Set if the time limit of the turn is reached, so that unfinished work has failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub turn_is_up: bool,
 }
 
-/// A decision about a call of a tool.
+/// Tool call with the decision about its permission.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DecidedCall {
-    /// The tool: its name, or `SERVER.TOOL`.
+pub struct DecidedToolCall {
+    /// Tool: its name, or `SERVER.TOOL`.
     pub tool: Arc<str>,
     /// All arguments of the call.
     pub arguments: Map<String, Value>,
-    /// Whether it may be made.
+    /// Decision about the call.
     pub decision: PermissionDecision,
-    /// The digest of the request that was shown.
+    /// Digest of the request that was shown.
     pub digest: RequestDigest,
-    /// Who decided, if that is known.
+    /// Author of the decision, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<AnswerAuthor>,
 }
 
-/// A run of an inner ensemble that has ended, or waits for an answer.
+/// Nested run that has ended, or waits for an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EndedInnerRun {
-    /// Its name in the run that it is inside.
+pub struct EndedNestedRun {
+    /// Name of the run in its outer run.
     pub name: String,
-    /// Its id.
+    /// Id of the run.
     pub run: Arc<str>,
-    /// It had not ended within the time limit of the attempt, and was stopped.
+    /// Set if the run was stopped at the time limit of the attempt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_late: bool,
 }
 
-/// A run of an inner ensemble that is wanted.
+/// Request of an execution for a nested run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WantedInnerRun {
-    /// Its name in the run that it is inside.
+pub struct NestedRunRequest {
+    /// Name of the run in its outer run.
     pub name: String,
-    /// How it starts.
+    /// Start of the run.
     pub start: RunStartRequest,
-    /// The time limit of the attempt that it is performed in.
+    /// Time limit of the attempt that contains the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Duration>,
 }
 
-/// The result of an execution.
+/// Result of the call of an execution.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct WorkResult {
-    /// Its records, as lines of a journal.
+pub struct ExecutionCallResult {
+    /// Records of the execution, as lines of a journal.
     pub lines: String,
-    /// The runs of its inner ensembles.
+    /// Nested runs of the execution.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<InnerRunLines>,
-    /// It needs these runs before it can end; it is performed again when one of them has ended.
+    pub inside: Vec<NestedRunLines>,
+    /// Nested runs that the execution needs before its end. The execution is performed again when one of them has ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wants: Vec<WantedInnerRun>,
-    /// It asks what this run of its inner ensemble asks: its name.
+    pub wants: Vec<NestedRunRequest>,
+    /// Name of the nested run whose question the execution passes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
-    /// Why it was not performed at all: the worker cannot run the agent.
+    /// Reason why the worker cannot run the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// It was stopped with the run, and has not ended.
+    /// Set if the execution was stopped with its run, and has not ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_stopped: bool,
-    /// The starts of the latest attempts, whose workers were lost before they left a record.
+    /// Starts of the latest attempts, whose workers were lost before they left a record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_starts: Vec<DateTime<Utc>>,
 }
 
-/// A run inside a run.
+/// Nested run with its records, as lines of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InnerRunLines {
-    /// Its name.
+pub struct NestedRunLines {
+    /// Name of the run.
     pub name: String,
-    /// The text of its ensemble.
+    /// Text of the ensemble.
     pub ensemble: String,
-    /// Its records, as lines of a journal.
+    /// Records of the run, as lines of a journal.
     pub lines: String,
-    /// The id of the workflow that has its records and the runs inside it, where it is one.
+    /// Id of the workflow that has the records and the nested runs, if the run is a workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Arc<str>>,
-    /// The run around it asks what this one asks.
+    /// Set if the outer run passes on the question of this run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks: bool,
-    /// The runs inside it.
+    /// Nested runs of this run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<InnerRunLines>,
+    pub inside: Vec<NestedRunLines>,
 }
 
-/// Records of a run, from one on.
+/// Records of a run from a number on, with the state of the run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RecordsReply {
-    /// What the run was started with; only with its first record.
+    /// Start of the run; only with its first record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<RunStartRequest>,
-    /// The records, as lines of a journal.
+    /// Records, as lines of a journal.
     pub lines: String,
-    /// The runs inside the run; only with its first record.
+    /// Nested runs; only with the first record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<InnerRunLines>,
-    /// Whether the run is over: no more records come.
+    pub inside: Vec<NestedRunLines>,
+    /// Set if no more records follow.
     pub is_over: bool,
     /// The run has more records than a reply can contain.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -250,28 +250,28 @@ pub struct RecordsReply {
     pub refusal: Option<String>,
 }
 
-/// An answer to a question.
+/// Answer to a question of a run, as a client sends the answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct QuestionAnswer {
-    /// The agent.
+pub struct SentQuestionAnswer {
+    /// Agent that asks.
     pub agent: String,
-    /// The number of its execution.
+    /// Number of the execution.
     pub execution: u32,
-    /// How many records the run had when it waited for the answer. An execution can ask several times, and an answer is for
+    /// Number of records of the run when it started to wait. An execution can ask several times, and the answer is for
     /// one question.
     pub asked: u64,
-    /// The answer.
+    /// Answer to the question.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub answer: Value,
-    /// If the question was whether a tool may be called: the decision.
+    /// Decision, if the question was about the permission of a tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<PermissionDecision>,
-    /// The digest of the request that was shown. The answer is for this request only.
+    /// Digest of the request that was shown. The answer is for this request only.
     pub digest: RequestDigest,
-    /// Who gave the answer, if that is known.
+    /// Author of the answer, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<AnswerAuthor>,
-    /// When it was given.
+    /// Time of the answer.
     pub at: DateTime<Utc>,
     /// Whether the run that goes on with the answer records a success with exhausted agents as no success; `None`: as before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -324,9 +324,9 @@ impl From<DateTime<Utc>> for ResumeRequest {
     }
 }
 
-impl QuestionAnswer {
-    /// Returns the sentence for a client whose answer comes after this one.
-    pub fn decided_text(&self) -> String {
+impl SentQuestionAnswer {
+    /// Renders the message for a client whose answer came after this answer.
+    pub fn describe_earlier_answer(&self) -> String {
         let answer = match (&self.decision, &self.answer) {
             (Some(decision), _) => decision.as_str().to_owned(),
             (None, Value::String(text)) => text.clone(),
@@ -341,41 +341,41 @@ impl QuestionAnswer {
     }
 }
 
-/// The summary of a run until now.
+/// Summary of the present state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunBrief {
-    /// The name of its ensemble.
+    /// Name of the ensemble.
     pub ensemble: Arc<str>,
-    /// When it began.
+    /// Start time of the run.
     pub started_at: DateTime<Utc>,
-    /// The state.
+    /// State of the run.
     pub state: RunState,
-    /// The outcome, if the run has ended or waits for an answer.
+    /// Outcome, if the run has ended or waits for an answer.
     pub outcome: Option<CompletionReason>,
-    /// Whether the exit code of the run is 0, if the run has ended.
+    /// Set if the exit code of the ended run is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
     /// Details of the outcome: the limit, the agent, or the condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The number of turns.
+    /// Number of turns.
     pub turns: u32,
-    /// The number of executions that ended.
+    /// Number of executions that ended.
     pub executions: usize,
-    /// The number of executions that failed.
+    /// Number of executions that failed.
     pub failed: usize,
-    /// The agents of whose executions a part or a tool call failed.
+    /// Agents of whose executions a part or a tool call failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failed_work: Vec<FailedWork>,
+    pub failed_work: Vec<AgentWorkCounts>,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
-    /// The run is about to end: workers stop its executions.
+    /// Set if the run is about to end, so that workers stop its executions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_stopping: bool,
 }
 
 impl RunBrief {
-    /// Returns whether the run is over. A run that waits for an answer is not over.
+    /// Returns whether the run has ended. A run that waits for an answer has not ended.
     pub fn has_ended(&self) -> bool {
         self.state.is_ended()
     }
@@ -401,10 +401,10 @@ impl From<RunSummary> for RunBrief {
 }
 
 impl RunStartRequest {
-    /// Returns a new run that was made ready, with this id.
+    /// Creates the request to start a new run that was prepared, with this id. Reads the file system to find the file in the project.
     ///
     /// # Errors
-    /// The run is not new, or its ensemble is not in the project that workers serve: the text says which.
+    /// The run is not new, or its ensemble is not in the project that workers serve. The message names the reason.
     pub fn from_ready_run(
         ready: &ReadyRun,
         id: &RunId,
@@ -435,45 +435,45 @@ impl RunStartRequest {
     }
 }
 
-/// Returns the file of the ensemble as workers find it: relative to the project's root.
+/// Returns the file of the ensemble relative to the project root. Returns `None` if the file is outside.
 fn served_file_path(started: &RunStarted) -> Option<String> {
     let file = std::fs::canonicalize(&started.ensemble_file).ok()?;
     let root = std::fs::canonicalize(&started.project_root).ok()?;
     Some(file.strip_prefix(root).ok()?.to_str()?.to_owned())
 }
 
-/// Records as lines of a journal.
-pub fn format_lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
+/// Encodes records as lines of a journal.
+pub fn encode_record_lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
     let mut buffer = Vec::new();
     for record in records {
-        encode_record(record, &mut buffer);
+        append_record_line(record, &mut buffer);
     }
     String::from_utf8(buffer).expect("a journal is UTF-8")
 }
 
-/// Lines of a journal as records.
+/// Decodes the lines of a journal as records.
 ///
 /// # Errors
 /// A line is no record.
-pub fn parse_records(lines: &str) -> Result<Vec<Record>, LineError> {
-    lines.lines().map(|line| decode_record(line.as_bytes())).collect()
+pub fn decode_record_lines(lines: &str) -> Result<Vec<Record>, JournalLineError> {
+    lines.lines().map(|line| parse_record_line(line.as_bytes())).collect()
 }
 
-impl InnerRunLines {
-    /// Returns the run as it is sent.
-    pub fn from_run(run: &InnerRun) -> Self {
+impl NestedRunLines {
+    /// Converts a performed nested run with its nested runs to lines.
+    pub fn from_nested_run(run: &RecordedNestedRun) -> Self {
         Self {
             name: run.name.clone(),
             ensemble: run.ensemble.clone(),
-            lines: format_lines(&run.records),
+            lines: encode_record_lines(&run.records),
             run: None,
             asks: false,
-            inside: run.inner_runs.iter().map(Self::from_run).collect(),
+            inside: run.inner_runs.iter().map(Self::from_nested_run).collect(),
         }
     }
 
-    /// Returns whether this is the run of this execution of an agent, or of a part of it.
-    pub fn belongs_to(&self, agent: &str, execution: u32) -> bool {
+    /// Returns whether this is a nested run of this execution of the agent, or of a part of the execution, by its name.
+    pub fn belongs_to_execution(&self, agent: &str, execution: u32) -> bool {
         let suffix = self.name.strip_prefix(agent);
         let suffix = suffix.and_then(|rest| rest.strip_prefix(&format!("-{execution}")));
         let Some((part, attempt)) = suffix.and_then(|rest| rest.split_once('-')) else {
@@ -504,7 +504,7 @@ mod tests {
             ("ab-1-1", "a", 1, false),
         ];
         for (name, agent, execution, is_of) in rows {
-            let inner = InnerRunLines {
+            let inner = NestedRunLines {
                 name: name.to_owned(),
                 ensemble: String::new(),
                 lines: String::new(),
@@ -513,7 +513,7 @@ mod tests {
                 inside: Vec::new(),
             };
             assert_eq!(
-                inner.belongs_to(agent, execution),
+                inner.belongs_to_execution(agent, execution),
                 is_of,
                 "{name} of {agent}, {execution}"
             );

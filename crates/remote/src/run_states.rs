@@ -1,4 +1,4 @@
-//! The states of runs on the engine.
+//! States of runs on the engine.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use crate::admin::PausedCall;
 use crate::client::{EngineClient, EngineClientError, run_path};
 use crate::protocol::RunBrief;
 
-/// The status of the engine for the result of a workflow that has not ended.
-const NOT_READY: u16 = 470;
+/// HTTP status of the engine for the result of a workflow that has not ended.
+const RESULT_NOT_READY_STATUS: u16 = 470;
 
-/// The state of a run on the engine.
+/// State of a run on the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineRunState {
-    /// The state that the records of the run give.
+    /// State from the records of the run.
     Recorded(RunState),
     /// The engine has paused a call of the run. The run continues when a client or an operator resumes the call.
     Paused,
-    /// The engine no longer executes the run, and the run has not ended: an operator has killed it.
+    /// The engine no longer executes the run, and the run has not ended, because an operator has killed the run.
     Lost,
 }
 
 impl EngineRunState {
-    /// Returns the word for users and programs.
+    /// Returns the name of the state for users and programs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Recorded(state) => state.as_str(),
@@ -35,11 +35,11 @@ impl EngineRunState {
 }
 
 impl EngineClient {
-    /// Returns the state of a run with this summary. `paused`: the paused calls, by their runs.
+    /// Determines the state of a run from its summary, from the paused calls of all runs, and from the engine.
     ///
     /// # Errors
     /// The engine cannot be reached.
-    pub async fn find_run_state(
+    pub async fn fetch_run_state(
         &self,
         id: &RunId,
         brief: &RunBrief,
@@ -48,7 +48,7 @@ impl EngineClient {
         if brief.has_ended() {
             return Ok(EngineRunState::Recorded(brief.state));
         }
-        if self.has_lost_workflow(id).await? {
+        if self.fetch_is_workflow_lost(id).await? {
             return Ok(EngineRunState::Lost);
         }
         Ok(match paused.contains_key(id) {
@@ -57,10 +57,10 @@ impl EngineClient {
         })
     }
 
-    /// Returns whether the workflow of a run has ended with an error of the engine.
-    async fn has_lost_workflow(&self, id: &RunId) -> Result<bool, EngineClientError> {
+    /// Asks the engine whether the workflow of a run has ended with an error of the engine.
+    async fn fetch_is_workflow_lost(&self, id: &RunId) -> Result<bool, EngineClientError> {
         let path = run_path(id.as_str(), "output");
-        let status = self.get_status(&format!("restate/workflow/{path}")).await?;
-        Ok((400..=500).contains(&status) && status != NOT_READY)
+        let status = self.fetch_status(&format!("restate/workflow/{path}")).await?;
+        Ok((400..=500).contains(&status) && status != RESULT_NOT_READY_STATUS)
     }
 }

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{Event, RunStarted};
-use ensemble_core::log::FORMAT;
+use ensemble_core::log::JOURNAL_FORMAT;
 use ensemble_core::store::{RunId, RunStore};
 use ensemble_remote::EngineClient;
-use ensemble_remote::protocol::{InnerRunLines, RecordsReply, RunStartRequest, format_lines};
-use ensemble_runs::store::files::FileStore;
+use ensemble_remote::protocol::{NestedRunLines, RecordsReply, RunStartRequest, encode_record_lines};
+use ensemble_runs::store::files::FileRunStore;
 use serde_json::{Value, json};
 
 /// An engine that answers each request with this, and the paths that it was asked for.
@@ -29,7 +29,7 @@ fn engine(reply: &Value) -> (EngineClient, Arc<Mutex<Vec<String>>>) {
 
 fn start_event(run_id: &str) -> RunStarted {
     RunStarted {
-        format: FORMAT,
+        format: JOURNAL_FORMAT,
         run_id: run_id.into(),
         ensemble: "e".into(),
         ensemble_file: String::new(),
@@ -56,11 +56,11 @@ fn lines(run_id: &str) -> String {
         at: DateTime::<Utc>::UNIX_EPOCH,
         event: Event::RunStarted(Box::new(start_event(run_id))),
     };
-    format_lines([&record])
+    encode_record_lines([&record])
 }
 
-fn inner(name: &str, inside: Vec<InnerRunLines>) -> InnerRunLines {
-    InnerRunLines {
+fn inner(name: &str, inside: Vec<NestedRunLines>) -> NestedRunLines {
+    NestedRunLines {
         name: name.to_owned(),
         ensemble: "name: e\n".to_owned(),
         lines: lines("inner"),
@@ -71,7 +71,7 @@ fn inner(name: &str, inside: Vec<InnerRunLines>) -> InnerRunLines {
 }
 
 /// The records of a run that calls itself so, with these runs inside it.
-fn reply(run_id: &str, inside: Vec<InnerRunLines>) -> Value {
+fn reply(run_id: &str, inside: Vec<NestedRunLines>) -> Value {
     let start: RunStartRequest = serde_json::from_value(json!({
         "at": DateTime::<Utc>::UNIX_EPOCH,
         "protocol": ensemble_remote::protocol::PROTOCOL,
@@ -106,7 +106,7 @@ fn list_files(folder: &Path) -> Vec<String> {
 async fn copy_error(reply: &Value) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let project = folder.path().join("a/b/c");
-    let store = FileStore::for_project(&project);
+    let store = FileRunStore::for_project(&project);
     let error = match engine(reply).0.copy_run(&RunId::new("r"), &store).await {
         Ok(_) => panic!("it was copied: {:?}", list_files(folder.path())),
         Err(error) => error.to_string(),
@@ -121,11 +121,11 @@ async fn copy_error(reply: &Value) -> String {
 #[tokio::test]
 async fn a_run_is_copied_with_the_runs_inside_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = FileStore::for_project(folder.path());
+    let store = FileRunStore::for_project(folder.path());
     let (client, _) = engine(&reply("r", vec![inner("a-1-1", vec![inner("b-1.0-1", Vec::new())])]));
     client.copy_run(&RunId::new("r"), &store).await.expect("a copy");
     let id = RunId::parse("r/sub/a-1-1/sub/b-1.0-1").expect("an id");
-    store.find_run_with_id(&id).await.expect("it is copied, too");
+    store.find_run_by_id(&id).await.expect("it is copied, too");
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn the_records_of_another_run_are_not_copied() {
 #[tokio::test]
 async fn ids_that_an_engine_lists_are_ids() {
     let listed = json!(["aaaa-20261123-080000000", "../../x", "/etc", "\u{1b}]0;x", "a b/../c"]);
-    let ids = engine(&listed).0.list_run_ids(100).await.expect("a list");
+    let ids = engine(&listed).0.list_latest_run_ids(100).await.expect("a list");
     let are_good = |id: &RunId| id.as_str() == "aaaa-20261123-080000000";
     assert!(!ids.is_empty() && ids.iter().all(are_good), "{ids:?}");
 }
@@ -187,7 +187,7 @@ async fn ids_that_an_engine_lists_are_ids() {
 async fn no_id_leads_to_another_address_of_the_engine() {
     let (client, paths) = engine(&json!(null));
     for id in ["../../admin", "a?b#c", "r/sub/a-1-1", "%2e%2e/x", ".."] {
-        let _ = client.has_run_ended(id).await;
+        let _ = client.fetch_has_run_ended(id).await;
     }
     let paths = paths.lock().expect("the paths").clone();
     assert_eq!(

@@ -33,10 +33,10 @@ async fn an_engine_that_has_answered_is_waited_for() {
         Some((404, NO_WORKERS)),
         Some((200, "null")),
     ]);
-    assert!(!remote.has_run_ended("a").await.expect("the first answer"));
+    assert!(!remote.fetch_has_run_ended("a").await.expect("the first answer"));
     assert!(
         !remote
-            .has_run_ended("a")
+            .fetch_has_run_ended("a")
             .await
             .expect("the answer after three that are none")
     );
@@ -48,8 +48,8 @@ async fn a_worker_waits_from_the_first_request_on() {
     let (remote, requests) = engine(&[None, Some((200, "null"))]);
     assert!(
         !remote
-            .with_patience()
-            .has_run_ended("a")
+            .with_waiting_from_start()
+            .fetch_has_run_ended("a")
             .await
             .expect("the second answer")
     );
@@ -59,7 +59,7 @@ async fn a_worker_waits_from_the_first_request_on() {
 #[tokio::test]
 async fn an_address_at_which_nobody_ever_answered_is_told_at_once() {
     let (remote, requests) = engine(&[None, Some((200, "null"))]);
-    let error = remote.has_run_ended("a").await.expect_err("nobody answers");
+    let error = remote.fetch_has_run_ended("a").await.expect_err("nobody answers");
     assert!(matches!(error, EngineClientError::Unreachable { .. }), "{error}");
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
@@ -67,7 +67,7 @@ async fn an_address_at_which_nobody_ever_answered_is_told_at_once() {
 #[tokio::test]
 async fn an_engine_without_workers_is_told_at_once() {
     let (remote, requests) = engine(&[Some((404, NO_WORKERS))]);
-    let error = remote.has_run_ended("a").await.expect_err("there are no workers");
+    let error = remote.fetch_has_run_ended("a").await.expect_err("there are no workers");
     assert!(matches!(error, EngineClientError::NoWorkers(_)), "{error}");
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
@@ -75,7 +75,11 @@ async fn an_engine_without_workers_is_told_at_once() {
 #[tokio::test]
 async fn what_the_engine_refuses_is_not_sent_again() {
     let (remote, requests) = engine(&[Some((500, "{\"message\": \"no\"}"))]);
-    let error = remote.with_patience().has_run_ended("a").await.expect_err("it refuses");
+    let error = remote
+        .with_waiting_from_start()
+        .fetch_has_run_ended("a")
+        .await
+        .expect_err("it refuses");
     assert!(
         matches!(error, EngineClientError::RequestRefused { status: 500, .. }),
         "{error}"

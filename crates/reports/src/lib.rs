@@ -1,4 +1,4 @@
-//! Reports of findings, runs and graphs: for people, as JSON, for CI, as pictures and as pages.
+//! Reports of findings, runs and graphs: text for users, JSON, formats of CI, pictures and pages.
 //!
 //! - [`report::HumanReporter`] and [`report::JsonEventPrinter`] report a run while it happens.
 //! - [`report::diagnostics`], [`report::GithubForm`], [`report::SarifForm`] and [`report::JunitForm`] report findings.

@@ -46,7 +46,7 @@ async fn measure() {
 
     let started_at = Instant::now();
     for _ in 0..STEPS {
-        let none = remote().has_run_ended("none-20261123-080000000").await;
+        let none = remote().fetch_has_run_ended("none-20261123-080000000").await;
         assert!(matches!(none, Ok(false)));
     }
     let empty = started_at.elapsed() / STEPS;
@@ -54,7 +54,7 @@ async fn measure() {
     let started_at = Instant::now();
     start(&engine, "long.yaml", "long-20261123-080000000").await;
     remote()
-        .wait_until_ended("long-20261123-080000000")
+        .wait_for_end_or_question("long-20261123-080000000")
         .await
         .expect("it ends");
     let single_run_time = started_at.elapsed() / STEPS;
@@ -65,7 +65,7 @@ async fn measure() {
         start(&engine, "short.yaml", &id(at)).await;
     }
     for at in 0..RUNS {
-        remote().wait_until_ended(&id(at)).await.expect("it ends");
+        remote().wait_for_end_or_question(&id(at)).await.expect("it ends");
     }
     let executions = STEPS_OF_EACH * u32::try_from(RUNS).expect("a few");
     let many = started_at.elapsed() / executions;

@@ -1,18 +1,18 @@
-//! The operator of an execution that continues with the decision about a call.
+//! Operator of an execution that continues with the decision about a tool call.
 
 use std::sync::{Mutex, PoisonError};
 
 use ensemble_core::operator::{Operator, OperatorAnswer, PermissionAnswer, PermissionRequest, QuestionRequest};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::BoxFuture;
-use ensemble_remote::protocol::DecidedCall;
+use ensemble_remote::protocol::DecidedToolCall;
 
-/// Decides about the call that was shown. Nobody decides about other calls.
-pub struct DecidedCallOperator(Mutex<Option<DecidedCall>>);
+/// Operator that decides about the tool call that was shown, once. It decides about no other call.
+pub struct DecidedCallOperator(Mutex<Option<DecidedToolCall>>);
 
 impl DecidedCallOperator {
-    /// Creates the operator with this decision.
-    pub fn new(decided: DecidedCall) -> Self {
+    /// Creates an operator with this decision.
+    pub fn new(decided: DecidedToolCall) -> Self {
         Self(Mutex::new(Some(decided)))
     }
 }
@@ -24,7 +24,7 @@ impl Operator for DecidedCallOperator {
 
     fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_shown = |decided: &mut DecidedCall| decided.digest == requested.request.digest;
+        let is_shown = |decided: &mut DecidedToolCall| decided.digest == requested.request.digest;
         let decided = open.take_if(is_shown);
         let answer = decided.map_or(PermissionAnswer::Nobody, |decided| {
             let by = decided.by.unwrap_or_else(|| AnswerSource::Terminal.into());
@@ -47,8 +47,8 @@ mod tests {
 
     fn requested(call: &str, n: u32) -> PermissionRequest {
         let arguments: JsonMap = json!({"n": n}).as_object().cloned().unwrap_or_default();
-        let execution = ExecutionInput::first_attempt("a", 1);
-        let origin = execution.origin.with_call("write".into(), 1, 0);
+        let execution = ExecutionInput::first_attempt_without_outputs("a", 1);
+        let origin = execution.origin.append_tool_call("write".into(), 1, 0);
         PermissionRequest {
             run: RunId::new("r"),
             request: PendingRequest::for_permission(&execution, origin, call, "write", &arguments),
@@ -61,7 +61,7 @@ mod tests {
     #[tokio::test]
     async fn a_decision_is_for_one_call_that_was_shown() {
         let shown = requested("c", 1);
-        let deciding = DecidedCallOperator::new(DecidedCall {
+        let deciding = DecidedCallOperator::new(DecidedToolCall {
             tool: shown.tool.clone(),
             arguments: shown.arguments.clone(),
             decision: PermissionDecision::Once,

@@ -1,19 +1,19 @@
-//! An execution of an agent, as a durable call.
+//! Execution of an agent, as a durable call.
 //!
-//! Each step of the execution is an entry in the journal of its call: the claim of the worker that performs it, the records that it
-//! leaves before it ends, and its end. A worker that takes up the call continues from the records.
+//! Each step of the execution is an entry in the journal of its call: the claim of the worker that performs the execution, the records
+//! before its end, and its end. A worker that continues the call continues from the records.
 //!
-//! Invariant: what a call returned is in the engine's journal before the run goes on, and what an execution continues from is in the journal
-//! of its call.
+//! Invariant: the result of a call is in the engine's journal before the run continues, and the records from which an execution continues
+//! are in the journal of its call.
 
-use ensemble_remote::protocol::{ExecutionWork, WorkResult};
+use ensemble_remote::protocol::{ExecutionCallResult, ExecutionRequest};
 use restate_sdk::prelude::*;
 
-use crate::execution_output::{CalledWork, ExecutionStep};
-use crate::peers::{StepRequest, WorkerClaim};
+use crate::execution_output::{ExecutionStep, JournaledExecution};
+use crate::peers::{ExecutionClaim, StepRequest};
 use crate::worker::RestateWorker;
 
-/// Performs executions.
+/// Service that performs executions.
 pub struct ExecutionService(pub RestateWorker);
 
 #[restate_sdk::service(
@@ -30,47 +30,56 @@ pub struct ExecutionService(pub RestateWorker);
     )
 )]
 impl ExecutionService {
-    /// Performs an execution, once for this call: what it did is in the engine's journal before the run goes on.
+    /// Performs an execution once for this call. The engine's journal has the result before the run continues.
     #[handler]
-    async fn perform(&self, ctx: Context<'_>, work: Json<ExecutionWork>) -> HandlerResult<Json<WorkResult>> {
+    async fn perform(
+        &self,
+        ctx: Context<'_>,
+        work: Json<ExecutionRequest>,
+    ) -> HandlerResult<Json<ExecutionCallResult>> {
         let work = work.into_inner();
-        self.0.check_protocol(work.protocol)?;
+        self.0.check_run_protocol(work.protocol)?;
         let call = ctx.invocation_id().to_owned();
-        let mut called = CalledWork::new(work);
+        let mut called = JournaledExecution::new(work);
         loop {
             self.0.refuse_while_draining(&call)?;
             // Who performs it is in the journal before it begins. A call that the engine repeats may come to another worker,
             // which waits there and does not begin the execution a second time.
-            let claim = self.0.own_claim();
+            let claim = self.0.claim_now();
             let claim = ctx.run(|| async move { Ok(Json(claim)) }).name("claim").await;
             let Ok(claim) = claim else {
-                return Ok(Json(called.stopped_result()));
+                return Ok(Json(called.into_stopped_result()));
             };
-            match self.follow_execution(&ctx, &claim.into_inner(), &mut called).await {
-                ExecutionFate::Ended(result) => return Ok(Json(called.complete_result(*result))),
-                ExecutionFate::Stopped => return Ok(Json(called.stopped_result())),
+            match self.take_steps_until_end(&ctx, &claim.into_inner(), &mut called).await {
+                ClaimedExecutionEnd::Ended(result) => return Ok(Json(called.into_complete_result(*result))),
+                ClaimedExecutionEnd::Stopped => return Ok(Json(called.into_stopped_result())),
                 // The worker that had begun is lost.
-                ExecutionFate::Lost => {}
+                ClaimedExecutionEnd::Lost => {}
             }
         }
     }
 }
 
-/// The end of what one worker did for an execution.
-enum ExecutionFate {
-    Ended(Box<WorkResult>),
+/// End of the part of an execution that one worker performed.
+enum ClaimedExecutionEnd {
+    Ended(Box<ExecutionCallResult>),
     /// The call was cancelled, and the worker that performed the execution is lost.
     Stopped,
     Lost,
 }
 
 impl ExecutionService {
-    /// Takes the steps of an execution from the worker that has claimed it, until one is the last.
-    async fn follow_execution(&self, ctx: &Context<'_>, claim: &WorkerClaim, called: &mut CalledWork) -> ExecutionFate {
+    /// Takes the steps of an execution from the worker with the claim until the last step, and adds their records to `called`.
+    async fn take_steps_until_end(
+        &self,
+        ctx: &Context<'_>,
+        claim: &ExecutionClaim,
+        called: &mut JournaledExecution,
+    ) -> ClaimedExecutionEnd {
         let call = ctx.invocation_id().to_owned();
         for number in 0.. {
             let next = self
-                .take_step(ctx, claim, called, StepRequest::Next(number), "perform")
+                .take_and_journal_step(ctx, claim, called, StepRequest::Next(number), "perform")
                 .await;
             let is_cancelled = next.is_none();
             let step = match next {
@@ -78,38 +87,38 @@ impl ExecutionService {
                 // The call was cancelled with the run: the execution stops, and leaves what it has.
                 None => {
                     let rest = self
-                        .take_step(ctx, claim, called, StepRequest::Rest(number), "rest")
+                        .take_and_journal_step(ctx, claim, called, StepRequest::Rest(number), "rest")
                         .await;
                     rest.unwrap_or(ExecutionStep::Lost { has_begun: true })
                 }
             };
             match step {
-                ExecutionStep::Records(lines) => called.push_records(&lines),
+                ExecutionStep::Records(lines) => called.push_journaled_records(&lines),
                 ExecutionStep::Ended(result) => {
                     // It has ended; a lost connection does not come here.
-                    self.0.abort_execution(&call);
-                    return ExecutionFate::Ended(result);
+                    self.0.abort_and_forget_execution(&call);
+                    return ClaimedExecutionEnd::Ended(result);
                 }
                 ExecutionStep::Lost { has_begun } => {
                     if has_begun && number == 0 {
                         called.lost_starts.push(claim.at);
                     }
                     return match is_cancelled {
-                        true => ExecutionFate::Stopped,
-                        false => ExecutionFate::Lost,
+                        true => ClaimedExecutionEnd::Stopped,
+                        false => ClaimedExecutionEnd::Lost,
                     };
                 }
             }
         }
-        ExecutionFate::Lost
+        ClaimedExecutionEnd::Lost
     }
 
-    /// Returns a step, which is in the journal then. `None`: the call was cancelled.
-    async fn take_step(
+    /// Takes a step and stores it in the journal of the call under `name`. Returns `None` if the call was cancelled.
+    async fn take_and_journal_step(
         &self,
         ctx: &Context<'_>,
-        claim: &WorkerClaim,
-        called: &CalledWork,
+        claim: &ExecutionClaim,
+        called: &JournaledExecution,
         request: StepRequest,
         name: &str,
     ) -> Option<ExecutionStep> {
@@ -118,7 +127,7 @@ impl ExecutionService {
         let step = ctx
             .run(|| async move {
                 Ok(Json(
-                    worker.take_step(&claim, &call, called, request).await.limit_size(),
+                    worker.start_or_fetch_step(&claim, &call, called, request).await.limit_size(),
                 ))
             })
             .name(name)

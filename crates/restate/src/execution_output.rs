@@ -1,4 +1,4 @@
-//! What an execution has come to until now, as the call of the execution takes it.
+//! Output of a running execution, which the call of the execution takes step by step.
 //!
 //! Invariant: an execution continues from a record only when the journal of its call has the record.
 
@@ -7,41 +7,41 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::Record;
 use ensemble_core::runner::BoxFuture;
-use ensemble_remote::protocol::{ExecutionWork, WorkResult, format_lines};
+use ensemble_remote::protocol::{ExecutionCallResult, ExecutionRequest, encode_record_lines};
 use ensemble_runs::steps::RecordSink;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::fault_injection;
 
-/// The next step of an execution: one entry in the journal of its call.
+/// Next step of an execution: one entry in the journal of its call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ExecutionStep {
-    /// Records of the execution, which continues when the journal has them.
+    /// Records of the execution, which continues when the journal has the records.
     Records(String),
-    /// The end, with the records after those of the steps before.
-    Ended(Box<WorkResult>),
+    /// End of the execution, with the records after those of earlier steps.
+    Ended(Box<ExecutionCallResult>),
     /// The worker does not perform the execution any more, or never did.
     Lost {
-        /// It may have begun.
+        /// Set if the execution might have started.
         has_begun: bool,
     },
 }
 
-/// An execution to be performed, and what the journal of its call has of it.
+/// Execution to be performed, with its records in the journal of its call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CalledWork {
-    /// The execution.
-    pub work: ExecutionWork,
-    /// The records that workers left, as lines of a journal.
+pub struct JournaledExecution {
+    /// Request for the execution.
+    pub work: ExecutionRequest,
+    /// Records that workers left, as lines of a journal.
     pub lines: String,
-    /// The starts of attempts since the last record, whose workers were lost.
+    /// Starts of attempts since the last record, whose workers were lost.
     pub lost_starts: Vec<DateTime<Utc>>,
 }
 
-impl CalledWork {
-    /// Returns an execution of whose call nothing is in the journal.
-    pub fn new(work: ExecutionWork) -> Self {
+impl JournaledExecution {
+    /// Creates an execution without records in the journal of its call.
+    pub fn new(work: ExecutionRequest) -> Self {
         Self {
             work,
             lines: String::new(),
@@ -49,16 +49,16 @@ impl CalledWork {
         }
     }
 
-    /// Adds records that are in the journal. They contain the starts of all attempts before.
-    pub fn push_records(&mut self, lines: &str) {
+    /// Adds records that the journal has. They contain the starts of all earlier attempts, which are cleared.
+    pub fn push_journaled_records(&mut self, lines: &str) {
         self.lines.push_str(lines);
         self.lost_starts.clear();
     }
 
     /// Returns the result of the call: all records, with those of the last step. A result that the engine cannot store is an error.
-    pub fn complete_result(mut self, last: WorkResult) -> WorkResult {
+    pub fn into_complete_result(mut self, last: ExecutionCallResult) -> ExecutionCallResult {
         self.lines.push_str(&last.lines);
-        let result = WorkResult {
+        let result = ExecutionCallResult {
             lines: self.lines,
             ..last
         };
@@ -71,13 +71,13 @@ impl CalledWork {
         }
     }
 
-    /// Returns the result of a call that was cancelled without an end of the execution.
-    pub fn stopped_result(self) -> WorkResult {
-        WorkResult {
+    /// Returns the result of a call that was cancelled before the end of the execution.
+    pub fn into_stopped_result(self) -> ExecutionCallResult {
+        ExecutionCallResult {
             lines: self.lines,
             lost_starts: self.lost_starts,
             is_stopped: true,
-            ..WorkResult::default()
+            ..ExecutionCallResult::default()
         }
     }
 }
@@ -113,32 +113,33 @@ impl ExecutionStep {
 
 /// The output of an execution that goes on here.
 #[derive(Debug)]
-pub struct ExecutionOutput {
-    state: watch::Sender<OutputState>,
-    /// The number of the first step.
+pub struct RunningExecutionOutput {
+    state: watch::Sender<ExecutionOutputState>,
+    /// Number of the first step.
     first: usize,
 }
 
+/// Records and result of a running execution.
 #[derive(Debug, Default)]
-struct OutputState {
-    /// The records of each step.
+struct ExecutionOutputState {
+    /// Records of each step.
     batches: Vec<String>,
-    /// The number of batches that are in the journal of the call.
+    /// Number of batches that the journal of the call has.
     journaled: usize,
-    result: Option<WorkResult>,
+    result: Option<ExecutionCallResult>,
 }
 
-impl ExecutionOutput {
+impl RunningExecutionOutput {
     /// Creates the output of an execution whose next step has this number.
     pub fn new(first: usize) -> Self {
         Self {
-            state: watch::Sender::new(OutputState::default()),
+            state: watch::Sender::new(ExecutionOutputState::default()),
             first,
         }
     }
 
-    /// Adds records, and waits until they are in the journal of the call.
-    async fn push_records(&self, lines: String) {
+    /// Adds records, and waits until the journal of the call has them.
+    async fn push_and_wait_until_journaled(&self, lines: String) {
         let mut number = 0;
         self.state.send_modify(|state| {
             state.batches.push(lines);
@@ -147,8 +148,8 @@ impl ExecutionOutput {
         let _ = self.state.subscribe().wait_for(|state| state.journaled >= number).await;
     }
 
-    /// Ends the output. The first end counts.
-    pub fn finish(&self, result: WorkResult) {
+    /// Ends the output with the result. Later results have no effect.
+    pub fn set_result_once(&self, result: ExecutionCallResult) {
         self.state.send_modify(|state| {
             state.result.get_or_insert(result);
         });
@@ -159,8 +160,8 @@ impl ExecutionOutput {
         self.state.borrow().result.is_some()
     }
 
-    /// Waits for the step with this number. The steps before it are in the journal of the call.
-    pub async fn wait_for_step(&self, number: usize) -> ExecutionStep {
+    /// Confirms that the journal has the earlier steps, and waits for the step with this number.
+    pub async fn confirm_and_wait_for_step(&self, number: usize) -> ExecutionStep {
         let number = number.saturating_sub(self.first);
         self.state
             .send_modify(|state| state.journaled = state.journaled.max(number));
@@ -176,8 +177,8 @@ impl ExecutionOutput {
         }
     }
 
-    /// Waits for the end of an execution that was told to stop, with all records from the step with this number on.
-    pub async fn wait_for_rest(&self, number: usize) -> ExecutionStep {
+    /// Waits for the end of an execution that must stop. Returns all records from the step with this number on.
+    pub async fn wait_for_all_remaining(&self, number: usize) -> ExecutionStep {
         let number = number.saturating_sub(self.first);
         self.state.send_modify(|state| state.journaled = usize::MAX);
         let mut receiver = self.state.subscribe();
@@ -191,26 +192,28 @@ impl ExecutionOutput {
     }
 }
 
-/// The execution's end of its output: if the execution is stopped by force, the output ends, too.
-pub struct OutputWriter(pub Arc<ExecutionOutput>);
+/// Drop guard that ends the output with an error, if the execution is stopped by force.
+pub struct OutputEndGuard(pub Arc<RunningExecutionOutput>);
 
-impl Drop for OutputWriter {
+impl Drop for OutputEndGuard {
     fn drop(&mut self) {
-        self.0.finish(WorkResult {
+        self.0.set_result_once(ExecutionCallResult {
             error: Some("the execution was stopped".to_owned()),
-            ..WorkResult::default()
+            ..ExecutionCallResult::default()
         });
     }
 }
 
-/// Sends the records of an execution to its call.
-pub struct CallRecords(pub Arc<ExecutionOutput>);
+/// Sink of the records of an execution, which waits until the journal of the call has the records.
+pub struct JournaledRecordSink(pub Arc<RunningExecutionOutput>);
 
-impl RecordSink for CallRecords {
-    fn keep_records(&mut self, records: Vec<Record>) -> BoxFuture<'_, ()> {
+impl RecordSink for JournaledRecordSink {
+    fn store_records(&mut self, records: Vec<Record>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             fault_injection::die_if_due();
-            self.0.push_records(format_lines(&records)).await;
+            self.0
+                .push_and_wait_until_journaled(encode_record_lines(&records))
+                .await;
             fault_injection::die_if_due();
         })
     }
@@ -220,10 +223,10 @@ impl RecordSink for CallRecords {
 mod tests {
     use super::*;
 
-    fn ended(lines: &str) -> WorkResult {
-        WorkResult {
+    fn ended(lines: &str) -> ExecutionCallResult {
+        ExecutionCallResult {
             lines: lines.to_owned(),
-            ..WorkResult::default()
+            ..ExecutionCallResult::default()
         }
     }
 
@@ -249,39 +252,42 @@ mod tests {
 
     #[tokio::test]
     async fn an_execution_continues_when_its_records_are_in_the_journal() {
-        let output = Arc::new(ExecutionOutput::new(0));
+        let output = Arc::new(RunningExecutionOutput::new(0));
         let pushed = output.clone();
-        let mut pushing = tokio::spawn(async move { pushed.push_records("one".to_owned()).await });
+        let mut pushing = tokio::spawn(async move { pushed.push_and_wait_until_journaled("one".to_owned()).await });
         let records = |lines: &str| ExecutionStep::Records(lines.to_owned());
-        assert_eq!(output.wait_for_step(0).await, records("one"));
+        assert_eq!(output.confirm_and_wait_for_step(0).await, records("one"));
         // A repeated call takes the same step.
-        assert_eq!(output.wait_for_step(0).await, records("one"));
+        assert_eq!(output.confirm_and_wait_for_step(0).await, records("one"));
         tokio::task::yield_now().await;
         assert!(!pushing.is_finished());
         let next = tokio::spawn({
             let output = output.clone();
-            async move { output.wait_for_step(1).await }
+            async move { output.confirm_and_wait_for_step(1).await }
         });
         (&mut pushing).await.expect("it continues");
-        output.finish(ended("two"));
-        drop(OutputWriter(output.clone()));
+        output.set_result_once(ended("two"));
+        drop(OutputEndGuard(output.clone()));
         let step = next.await.expect("it ends");
         assert_eq!(step, ExecutionStep::Ended(Box::new(ended("two"))));
     }
 
     #[tokio::test]
     async fn what_a_stopped_execution_left_is_whole() {
-        let output = Arc::new(ExecutionOutput::new(3));
+        let output = Arc::new(RunningExecutionOutput::new(3));
         let pushed = output.clone();
         let pushing = tokio::spawn(async move {
             for lines in ["a", "b", "c"] {
-                pushed.push_records(lines.to_owned()).await;
+                pushed.push_and_wait_until_journaled(lines.to_owned()).await;
             }
-            pushed.finish(ended("d"));
+            pushed.set_result_once(ended("d"));
         });
-        assert_eq!(output.wait_for_step(3).await, ExecutionStep::Records("a".to_owned()));
         assert_eq!(
-            output.wait_for_rest(4).await,
+            output.confirm_and_wait_for_step(3).await,
+            ExecutionStep::Records("a".to_owned())
+        );
+        assert_eq!(
+            output.wait_for_all_remaining(4).await,
             ExecutionStep::Ended(Box::new(ended("bcd")))
         );
         pushing.await.expect("it ends");

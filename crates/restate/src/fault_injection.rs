@@ -1,13 +1,10 @@
-//! Faults on purpose: a worker holds an answer back, so that a test forces what is a matter of luck otherwise.
+//! Faults for tests: a worker delays an answer or dies, so that a test does not depend on luck.
 //!
-//! Builds for tests only: elsewhere no worker does, and none reads the environment for it.
-//!
-//! Invariant: a build without debug assertions does not read the environment for it.
+//! Invariant: a build without debug assertions reads no environment variable for faults.
 
 use ensemble_remote::protocol::WorkerVersion;
 
-/// Holds back that an execution waits for runs, as long as the file is there that `ENSEMBLE_FAULT_HELD` names. A file beside it says
-/// that it is held.
+/// Waits while the file exists that `ENSEMBLE_FAULT_HELD` names, so that a test delays the wait for nested runs. Writes a marker file.
 #[cfg(debug_assertions)]
 #[expect(clippy::disallowed_methods, reason = "a fault of tests")]
 pub(crate) async fn wait_while_held() {
@@ -21,15 +18,15 @@ pub(crate) async fn wait_while_held() {
     }
 }
 
-/// Nothing is held back.
+/// Does nothing in this build.
 #[cfg(not(debug_assertions))]
 pub(crate) async fn wait_while_held() {}
 
-/// Returns the version and the protocol of this worker. A test chooses the protocol with `ENSEMBLE_FAULT_PROTOCOL`.
+/// Returns the version and the protocol of this worker. A test selects the protocol with `ENSEMBLE_FAULT_PROTOCOL`.
 #[expect(clippy::disallowed_methods, reason = "a fault of tests")]
 #[cfg(debug_assertions)]
 pub(crate) fn own_version() -> WorkerVersion {
-    let version = WorkerVersion::of_this_build();
+    let version = WorkerVersion::for_this_build();
     let other = std::env::var("ENSEMBLE_FAULT_PROTOCOL").ok();
     match other.and_then(|protocol| protocol.parse().ok()) {
         Some(protocol) => WorkerVersion {
@@ -47,8 +44,8 @@ pub(crate) fn own_version() -> WorkerVersion {
     WorkerVersion::of_this_build()
 }
 
-/// Ends the worker when an execution has come to the point that `ENSEMBLE_FAULT_DIES` counts: each record that is to be kept has two, before
-/// and after it is kept.
+/// Aborts the process when the number of passed points reaches `ENSEMBLE_FAULT_DIES`. Each record has two points, before and after
+/// it is stored.
 #[cfg(debug_assertions)]
 #[expect(clippy::disallowed_methods, reason = "a fault of tests")]
 pub(crate) fn die_if_due() {
@@ -61,6 +58,6 @@ pub(crate) fn die_if_due() {
     }
 }
 
-/// No worker dies.
+/// Does nothing in this build.
 #[cfg(not(debug_assertions))]
 pub(crate) fn die_if_due() {}

@@ -1,16 +1,16 @@
-//! The ids of runs, by day, and the version of the worker that answers.
+//! Ids of runs by day, and the version of the worker that answers.
 //!
-//! Invariant: it is a help for listing; no run needs it.
+//! Invariant: the index helps to list runs, and no run needs the index.
 
 use ensemble_remote::protocol::{DAYS, WorkerVersion};
 use restate_sdk::prelude::*;
 
 use crate::fault_injection;
 
-/// The state entry that says that the index of days contains this day. It is no id.
+/// Index of the state entry that says that the index of days contains this day. It is no id.
 const LISTED: &str = "(listed)";
 
-/// The ids of the runs of a day, or the days that have runs.
+/// The ids of the runs of a day, or of the days that have runs.
 pub struct RunIndex;
 
 #[restate_sdk::object(
@@ -25,7 +25,7 @@ pub struct RunIndex;
     )
 )]
 impl RunIndex {
-    /// Adds an id. The first id of a day adds the day to the index of days.
+    /// Adds the id to the index. The first id of a day adds the day to the index of days.
     #[handler]
     async fn add(&self, ctx: ObjectContext<'_>, id: String) -> HandlerResult<()> {
         ctx.set(&id, true);
@@ -38,7 +38,7 @@ impl RunIndex {
         Ok(())
     }
 
-    /// Returns all ids.
+    /// Returns all ids of the index.
     #[handler]
     async fn ids(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<String>>> {
         let mut ids = ctx.get_keys().await?;

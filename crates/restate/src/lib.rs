@@ -1,18 +1,18 @@
 //! Ensembles on [Restate](https://restate.dev), a durable execution engine: the workers.
 //!
-//! - [`run::RunWorkflow`] drives a run: a workflow that folds the same events by the same resolver as a run on one machine.
-//! - [`execution::ExecutionService`] performs an execution: a durable call, which any worker takes up.
-//! - [`children::ChildRuns`] are the runs of inner ensembles, which are workflows too.
-//! - [`decided_operator::DecidedCallOperator`] permits the call that somebody has decided about.
-//! - [`peers::PeerWorkers`] are the other workers: a call that comes to another worker is not begun a second time.
-//! - [`execution_output::ExecutionOutput`] hands the records of an execution to its call before the execution continues from them.
-//! - [`index::RunIndex`] knows the ids of runs.
+//! - [`run::RunWorkflow`] drives a run: a workflow that folds the same events with the same resolver as a run on one machine.
+//! - [`execution::ExecutionService`] performs an execution: a durable call, which any worker can continue.
+//! - [`children::ChildRuns`] returns the nested runs of an execution, which are workflows as well.
+//! - [`decided_operator::DecidedCallOperator`] permits the tool call that an operator has decided about.
+//! - [`peers::PeerWorkers`] asks other workers for steps, so that a call that reaches another worker does not start a second time.
+//! - [`execution_output::ExecutionOutput`] passes the records of an execution to its call before the execution continues from them.
+//! - [`index::RunIndex`] stores the ids of runs.
 //! - [`run_snapshot::RunSnapshot`] is the state of a run as its executions need it.
 //! - [`served_ensembles::ServedEnsembles`] decides which texts a worker runs.
 //! - [`request_check::RequestCheck`] refuses requests of browsers.
-//! - [`serve::serve_connections`] offers all three to the engine.
+//! - [`serve::serve_connections`] serves the workflow, the service and the index to the engine.
 //!
-//! What the engine does, nobody does again here: it places and repeats calls, keeps the journal, the timer, answers, and
+//! The workers do nothing that the engine does: the engine places and repeats calls, and stores the journal, the timers, the answers and the
 //! cancellations.
 
 pub mod children;

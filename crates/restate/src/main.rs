@@ -13,15 +13,15 @@ use clap::{Parser, Subcommand};
 use ensemble_process::become_orphan_collector;
 use ensemble_remote::protocol::WorkerVersion;
 use ensemble_remote::{EngineClient, EngineClientError};
-use ensemble_restate::peers::PeerWorkers;
-use ensemble_restate::request_check::RequestCheck;
-use ensemble_restate::serve::serve_connections;
-use ensemble_restate::served_ensembles::ServedEnsembles;
+use ensemble_restate::peers::PeerWorkerClient;
+use ensemble_restate::request_check::BrowserRequestCheck;
+use ensemble_restate::serve::serve_engine_until;
+use ensemble_restate::served_ensembles::ServedEnsembleCheck;
 use ensemble_restate::worker::RestateWorker;
 use ensemble_runs::{Project, RunHost, Runs};
 use tokio::net::TcpListener;
 
-use crate::stop_signals::{StopSignal, WorkerStopSignals};
+use crate::stop_signals::{WorkerStopSignal, WorkerStopSignals};
 
 /// Run ensembles on Restate, a durable execution engine.
 #[derive(Debug, Parser)]
@@ -70,28 +70,33 @@ struct ServeArgs {
     unsafe_without_identity_key: bool,
 }
 
+/// Runs the worker, or the watchdog of a worker.
 fn main() -> ExitCode {
     if watchdog::is_started_as_watchdog() {
-        watchdog::watch_parent();
+        watchdog::run_as_watchdog();
         return ExitCode::SUCCESS;
     }
     let RestateCommand::Serve(args) = RestateCli::parse().command;
-    match run_server(&args) {
+    match serve_until_stopped(&args) {
         Ok(signal) => ExitCode::from(signal.exit_code()),
         Err(error) => {
-            print_line(&format!("error: {error}"));
+            print_stderr_line(&format!("error: {error}"));
             ExitCode::from(2)
         }
     }
 }
 
-fn print_line(line: &str) {
+/// Prints the line to standard error. Ignores a failed write.
+fn print_stderr_line(line: &str) {
     // Without a reader there is nobody to tell.
     let _ = writeln!(anstream::stderr(), "{line}");
 }
 
-/// Checks that nobody but the engine reaches the worker, unless the operator has said otherwise.
-fn check_exposure(args: &ServeArgs) -> Result<(), String> {
+/// Checks that only the engine can reach the worker, unless the operator allows more.
+///
+/// # Errors
+/// Other machines reach the address, and the arguments contain no identity key.
+fn check_listen_exposure(args: &ServeArgs) -> Result<(), String> {
     let is_safe = args.listen.ip().is_loopback() || !args.identity_keys.is_empty();
     match is_safe || args.unsafe_without_identity_key {
         true => Ok(()),
@@ -103,8 +108,8 @@ fn check_exposure(args: &ServeArgs) -> Result<(), String> {
     }
 }
 
-/// Changes to the served folder, in which scripts run as they do where `ensemble run` is started.
-fn enter_folder(folder: &Path) -> Result<PathBuf, String> {
+/// Makes the served folder the current folder of the process, so that scripts run like those of `ensemble run`. Returns its path.
+fn enter_served_folder(folder: &Path) -> Result<PathBuf, String> {
     let given = folder.display();
     let help = "help: pass the folder of the project, with its ensembles and scripts";
     let folder = folder
@@ -117,9 +122,9 @@ fn enter_folder(folder: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Returns the URL at which other workers find this worker; `None`: it listens at all addresses of the machine, and none
-/// is known to be reached by others.
-fn advertised_url(args: &ServeArgs, address: SocketAddr) -> Result<Option<String>, String> {
+/// Returns the URL at which other workers find this worker. Returns `None` if the worker listens at all addresses of the machine and
+/// none is advertised.
+fn choose_advertised_url(args: &ServeArgs, address: SocketAddr) -> Result<Option<String>, String> {
     let Some(given) = &args.advertise else {
         return Ok((!address.ip().is_unspecified()).then(|| format!("http://{address}")));
     };
@@ -141,8 +146,11 @@ fn advertised_url(args: &ServeArgs, address: SocketAddr) -> Result<Option<String
     }
 }
 
-/// Returns the engine whose ingress has this address.
-fn open_engine(args: &ServeArgs) -> Result<EngineClient, String> {
+/// Creates the client of the engine, which waits for the engine from the start.
+///
+/// # Errors
+/// The address is not valid, or is the address of this worker.
+fn connect_patient_client(args: &ServeArgs) -> Result<EngineClient, String> {
     let given = &args.ingress;
     let help = "help: pass the address of the ingress, such as http://127.0.0.1:8080";
     let engine = EngineClient::from_url(given).map_err(|error| format!("--ingress: {error}\n  {help}"))?;
@@ -152,10 +160,10 @@ fn open_engine(args: &ServeArgs) -> Result<EngineClient, String> {
     if is_own_host && parsed.port_or_known_default() == Some(args.listen.port()) {
         return Err(format!("--ingress `{given}` is the address of this worker\n  {help}"));
     }
-    Ok(engine.with_patience())
+    Ok(engine.with_waiting_from_start())
 }
 
-/// Checks that no other program answers at the ingress. Returns a note if no engine answers yet, which can start later.
+/// Checks that no other program answers at the ingress. Returns a note if no engine answers yet, because the engine can start later.
 async fn check_ingress(engine: &EngineClient) -> Result<Option<String>, String> {
     match engine.check_ingress().await {
         Ok(()) => Ok(None),
@@ -167,14 +175,15 @@ async fn check_ingress(engine: &EngineClient) -> Result<Option<String>, String> 
     }
 }
 
-fn run_server(args: &ServeArgs) -> Result<StopSignal, String> {
+/// Serves the engine as a worker until a signal, and drains the worker. Returns the signal.
+fn serve_until_stopped(args: &ServeArgs) -> Result<WorkerStopSignal, String> {
     // Where the system refuses it, the watchdog finds what leaves its process group.
     let _refused = become_orphan_collector();
-    let folder = enter_folder(&args.folder)?;
+    let folder = enter_served_folder(&args.folder)?;
     let project = Project::from_process();
     let trust = project.trust.clone().or_trust_everything(args.trust);
-    check_exposure(args)?;
-    let engine = open_engine(args)?;
+    check_listen_exposure(args)?;
+    let engine = connect_patient_client(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     runtime.block_on(async {
@@ -189,7 +198,7 @@ fn run_server(args: &ServeArgs) -> Result<StopSignal, String> {
             format!("cannot listen at {}: {error}\n  {help}", args.listen)
         })?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
-        let advertised = advertised_url(args, address)?;
+        let advertised = choose_advertised_url(args, address)?;
         let note = check_ingress(&engine).await?;
         // No two workers have the same id, also one after the other at the same address.
         let id = format!(
@@ -197,45 +206,45 @@ fn run_server(args: &ServeArgs) -> Result<StopSignal, String> {
             host.random_number().to_bits(),
             host.random_number().to_bits()
         );
-        let peers = PeerWorkers::new(&id, advertised.as_deref())?;
+        let peers = PeerWorkerClient::new(&id, advertised.as_deref())?;
         let served_ensembles = match args.unsafe_any_ensemble {
-            true => ServedEnsembles::any_text(),
-            false => ServedEnsembles::from_folder(),
+            true => ServedEnsembleCheck::for_any_text(),
+            false => ServedEnsembleCheck::for_folder_ensembles(),
         };
-        let runs = Runs::open(project.with_trust(trust), host);
+        let runs = Runs::for_project(project.with_trust(trust), host);
         let worker = RestateWorker::new(runs, served_ensembles, engine, peers);
-        let check = RequestCheck::new(address, advertised.as_deref());
-        let WorkerVersion { version, protocol, .. } = WorkerVersion::of_this_build();
-        print_line(&format!("serving {} at http://{address}", folder.display()));
-        print_line(&format!("worker {version}, protocol {protocol}"));
-        note.iter().for_each(|note| print_line(note));
-        let (mut received, limit) = (StopSignal::Terminate, Duration::from_secs(args.drain_seconds));
+        let check = BrowserRequestCheck::new(address, advertised.as_deref());
+        let WorkerVersion { version, protocol, .. } = WorkerVersion::for_this_build();
+        print_stderr_line(&format!("serving {} at http://{address}", folder.display()));
+        print_stderr_line(&format!("worker {version}, protocol {protocol}"));
+        note.iter().for_each(|note| print_stderr_line(note));
+        let (mut received, limit) = (WorkerStopSignal::Terminate, Duration::from_secs(args.drain_seconds));
         let stop = async {
             received = signals.wait_for_signal().await;
             drain_worker(&worker, limit, &mut signals).await;
         };
-        serve_connections(listener, worker.clone(), check, &args.identity_keys, stop).await?;
+        serve_engine_until(listener, worker.clone(), check, &args.identity_keys, stop).await?;
         Ok(received)
     })
 }
 
-/// Waits until the running executions have ended, at most for this time, or until another signal.
+/// Refuses new executions, and waits until the running executions have ended, the time limit is reached, or another signal arrives.
 async fn drain_worker(worker: &RestateWorker, limit: Duration, signals: &mut WorkerStopSignals) {
     worker.start_draining();
     let running = worker.count_running();
     if running > 0 {
         let seconds = limit.as_secs();
-        print_line(&format!(
+        print_stderr_line(&format!(
             "stopping: {running} running executions have {seconds} s to end"
         ));
     }
     let is_idle = tokio::select! {
-        idle = tokio::time::timeout(limit, worker.wait_until_idle()) => idle.is_ok(),
+        idle = tokio::time::timeout(limit, worker.wait_until_results_stored()) => idle.is_ok(),
         _ = signals.wait_for_signal() => false,
     };
     if !is_idle {
         let running = worker.count_running();
-        print_line(&format!(
+        print_stderr_line(&format!(
             "stopped {running} running executions; the engine starts them again at another worker"
         ));
     }

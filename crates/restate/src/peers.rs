@@ -1,7 +1,7 @@
-//! The other workers: who performs an execution, and what it came to.
+//! Requests between workers for the steps of an execution.
 //!
-//! Invariant: an execution is begun by the worker whose claim is in the journal of its call, and by another one only when that worker is
-//! lost.
+//! Invariant: the worker whose claim is in the journal of a call starts the execution, and another worker starts it only after that worker
+//! is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,47 +12,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::execution_output::ExecutionStep;
 
-/// The beginning of the path at which a worker is asked for an execution; the ids of the worker and of the call and the number of the
+/// Beginning of the path at which a worker is asked for a step. The ids of the worker and of the call and the number of the
 /// step follow, and `/rest` if the execution must stop.
-pub const PATH: &str = "/ensemble/calls/";
+pub const PEER_CALLS_PATH: &str = "/ensemble/calls/";
 
-/// How long an answer may take.
+/// Time limit for the answer of a worker.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How often a worker that does not answer is tried, and the pause between.
-const TRIES: u32 = 3;
+/// Maximum number of tries to reach a worker. The next constant is the pause between the tries.
+const MAX_PEER_TRIES: u32 = 3;
+/// Pause between two tries to reach a worker.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A worker that performs an execution.
+/// Claim of a worker to perform an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkerClaim {
-    /// The worker, from its start to its end.
+pub struct ExecutionClaim {
+    /// Id of the worker process.
     worker: Arc<str>,
-    /// Where other workers find it.
+    /// Address at which other workers find the worker.
     address: Option<Arc<str>>,
-    /// When it claimed the execution.
+    /// Time of the claim.
     #[serde(default)]
     pub at: DateTime<Utc>,
 }
 
-/// The step of an execution for which a worker is asked.
+/// Request for a step of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepRequest {
-    /// The step with this number. The steps before it are in the journal of the call.
+    /// Step with this number. The journal of the call has the earlier steps.
     Next(usize),
-    /// Everything from the step with this number on, of an execution that must stop.
+    /// All records from the step with this number on, of an execution that must stop.
     Rest(usize),
 }
 
 impl StepRequest {
-    /// Parses the end of the path of a request.
-    pub fn parse(path: &str) -> Option<Self> {
+    /// Parses the end of the path of a request. Returns `None` if the path is not valid.
+    pub fn parse_path_end(path: &str) -> Option<Self> {
         match path.strip_suffix("/rest") {
             Some(number) => Some(Self::Rest(number.parse().ok()?)),
             None => Some(Self::Next(path.parse().ok()?)),
         }
     }
 
-    fn path(self) -> String {
+    /// Returns the end of the path of a request.
+    fn to_path_end(self) -> String {
         match self {
             Self::Next(number) => number.to_string(),
             Self::Rest(number) => format!("{number}/rest"),
@@ -60,32 +62,32 @@ impl StepRequest {
     }
 }
 
-/// The reply of a worker that is asked for an execution.
+/// Reply to another worker that asks for a step of an execution.
 #[derive(Debug)]
-pub enum PeerReply {
+pub enum PeerStepReply {
     /// The step.
     Step(ExecutionStep),
-    /// The step has not come yet.
+    /// The step is not finished yet.
     GoesOn,
-    /// It has not begun here, and will not.
+    /// The execution has not started here, and will not start here.
     Unknown,
-    /// Another worker was at this address before.
+    /// The asked worker was at this address before.
     OtherWorker,
 }
 
-/// The other workers, as one of them sees them.
-pub struct PeerWorkers {
-    own_claim: WorkerClaim,
+/// Client of the other workers, with the claim of this worker.
+pub struct PeerWorkerClient {
+    own_claim: ExecutionClaim,
     http: reqwest::Client,
 }
 
-impl PeerWorkers {
-    /// Returns the worker with this id, which others find at this address.
+impl PeerWorkerClient {
+    /// Creates the client of the worker with this id, which others find at this address.
     ///
     /// # Errors
-    /// There is no HTTP client.
+    /// No HTTP client can be built.
     pub fn new(worker: &str, address: Option<&str>) -> Result<Self, String> {
-        let own_claim = WorkerClaim {
+        let own_claim = ExecutionClaim {
             worker: worker.into(),
             address: address.map(|address| address.trim_end_matches('/').into()),
             at: DateTime::default(),
@@ -94,33 +96,42 @@ impl PeerWorkers {
         Ok(Self { own_claim, http })
     }
 
-    /// Returns the claim of this worker to an execution that it begins at this time.
-    pub fn claim_at(&self, at: DateTime<Utc>) -> WorkerClaim {
-        WorkerClaim {
+    /// Returns the claim of this worker to an execution that starts at this time.
+    pub fn own_claim_at(&self, at: DateTime<Utc>) -> ExecutionClaim {
+        ExecutionClaim {
             at,
             ..self.own_claim.clone()
         }
     }
 
-    /// Does this worker perform the execution?
-    pub fn is_own_claim(&self, claim: &WorkerClaim) -> bool {
+    /// Returns whether this worker has the claim.
+    pub fn is_own_claim(&self, claim: &ExecutionClaim) -> bool {
         self.is_own_id(&claim.worker)
     }
 
-    /// Returns whether this is the id of the worker.
+    /// Returns whether this is the id of this worker.
     pub fn is_own_id(&self, worker: &str) -> bool {
         *self.own_claim.worker == *worker
     }
 
-    /// Returns a step of an execution at another worker, which may be lost.
-    pub async fn fetch_step(&self, claim: &WorkerClaim, call: &str, request: StepRequest) -> ExecutionStep {
+    /// Fetches a step of an execution from the worker with the claim, with retries. Returns `Lost` if the worker does not answer.
+    pub async fn fetch_step_from_peer(
+        &self,
+        claim: &ExecutionClaim,
+        call: &str,
+        request: StepRequest,
+    ) -> ExecutionStep {
         let lost = ExecutionStep::Lost { has_begun: true };
         let Some(address) = claim.address.as_deref() else {
             return lost;
         };
-        let url = format!("{address}{PATH}{}/{call}/{}", claim.worker, request.path());
+        let url = format!(
+            "{address}{PEER_CALLS_PATH}{}/{call}/{}",
+            claim.worker,
+            request.to_path_end()
+        );
         let mut tries = 0;
-        while tries < TRIES {
+        while tries < MAX_PEER_TRIES {
             let Ok(response) = self.http.get(&url).timeout(PATIENCE).send().await else {
                 tries += 1;
                 tokio::time::sleep(PAUSE).await;
@@ -147,10 +158,10 @@ mod tests {
     #[test]
     fn the_path_of_a_step_is_read_as_it_is_written() {
         for request in [StepRequest::Next(0), StepRequest::Rest(12)] {
-            assert_eq!(StepRequest::parse(&request.path()), Some(request));
+            assert_eq!(StepRequest::parse_path_end(&request.to_path_end()), Some(request));
         }
         for path in ["", "rest", "1/other", "-1", "1/rest/rest"] {
-            assert_eq!(StepRequest::parse(path), None, "{path}");
+            assert_eq!(StepRequest::parse_path_end(path), None, "{path}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The requests that a worker answers: those of an engine and of other workers, and of no browser.
+//! Check of the requests that a worker answers: requests of an engine and of other workers, but not of browsers.
 //!
 //! Invariant: a request that a page of a browser can send is refused before its body is read.
 
@@ -8,17 +8,17 @@ use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, Request};
 
-/// The check of a request, before the signature is checked.
+/// Check that refuses requests of browsers, before the check of the signature.
 #[derive(Debug, Clone)]
-pub struct RequestCheck {
-    /// The worker listens to this machine alone, so that only names of this machine can lead to it.
+pub struct BrowserRequestCheck {
+    /// Set if the worker listens only to this machine, so that only names of this machine can lead to the worker.
     is_local: bool,
-    /// The name at which other workers find it.
+    /// Host at which other workers find the worker.
     advertised_host: Option<String>,
 }
 
-impl RequestCheck {
-    /// Returns the check for a worker that listens at `address` and that others find at the URL `advertised`.
+impl BrowserRequestCheck {
+    /// Creates the check for a worker that listens at `address` and is advertised at the URL `advertised`.
     pub fn new(address: SocketAddr, advertised: Option<&str>) -> Self {
         let authority = advertised.and_then(|url| url.parse::<hyper::Uri>().ok());
         Self {
@@ -27,17 +27,17 @@ impl RequestCheck {
         }
     }
 
-    /// Returns why a request is refused; `None`: it is not.
+    /// Returns the reason to refuse the request. Returns `None` if the request is accepted.
     pub fn find_refusal<B>(&self, request: &Request<B>) -> Option<&'static str> {
         if is_from_browser(request.headers()) {
             return Some("a worker does not answer browsers");
         }
-        let is_own = !self.is_local || find_host(request).is_some_and(|host| self.is_own_host(&host));
+        let is_own = !self.is_local || find_host(request).is_some_and(|host| self.is_own_host_name(&host));
         (!is_own).then_some("this worker answers only at an address of its machine")
     }
 
-    /// Returns whether the host is a name of this machine. A page can send requests to any name that its owner lets lead here.
-    fn is_own_host(&self, host: &str) -> bool {
+    /// Returns whether the host is a name of this machine. A page can send requests to any name whose owner directs the name here.
+    fn is_own_host_name(&self, host: &str) -> bool {
         let address = host.trim_start_matches('[').trim_end_matches(']');
         host.eq_ignore_ascii_case("localhost")
             || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -48,13 +48,13 @@ impl RequestCheck {
     }
 }
 
-/// Returns whether a browser has sent the request: an engine sends none of these headers.
+/// Returns whether a browser has sent the request. An engine sends none of these headers.
 fn is_from_browser(headers: &HeaderMap) -> bool {
     let is_of_browser = |name: &str| name.starts_with("sec-") || name == "referer" || name == "cookie";
     headers.contains_key(ORIGIN) || headers.keys().any(|name| is_of_browser(name.as_str()))
 }
 
-/// Returns the host that the request was sent to, without the port.
+/// Returns the host that the request was sent to, without the port. Returns `None` if the host is missing or ambiguous.
 fn find_host<B>(request: &Request<B>) -> Option<String> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let header = match (hosts.next(), hosts.next()) {
@@ -70,7 +70,7 @@ fn find_host<B>(request: &Request<B>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn refusal(check: &RequestCheck, headers: &[(&str, &str)]) -> Option<&'static str> {
+    fn refusal(check: &BrowserRequestCheck, headers: &[(&str, &str)]) -> Option<&'static str> {
         let request = headers.iter().fold(Request::builder(), |request, (name, value)| {
             request.header(*name, *value)
         });
@@ -81,8 +81,8 @@ mod tests {
     fn a_browser_is_refused() {
         let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
         for check in [
-            RequestCheck::new(address("127.0.0.1:9080"), None),
-            RequestCheck::new(address("0.0.0.0:9080"), None),
+            BrowserRequestCheck::new(address("127.0.0.1:9080"), None),
+            BrowserRequestCheck::new(address("0.0.0.0:9080"), None),
         ] {
             assert_eq!(refusal(&check, &[("host", "127.0.0.1:9080")]), None);
             for header in [
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_worker_of_this_machine_answers_at_names_of_this_machine() {
-        let local = RequestCheck::new(
+        let local = BrowserRequestCheck::new(
             "127.0.0.1:9080".parse().expect("an address"),
             Some("http://Worker.internal:9080"),
         );
@@ -138,7 +138,7 @@ mod tests {
                 .find_refusal(&request("http://evil.example:9080/discover"))
                 .is_some()
         );
-        let public = RequestCheck::new("0.0.0.0:9080".parse().expect("an address"), None);
+        let public = BrowserRequestCheck::new("0.0.0.0:9080".parse().expect("an address"), None);
         assert_eq!(refusal(&public, &[("host", "worker-3.internal")]), None);
     }
 }

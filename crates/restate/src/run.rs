@@ -21,7 +21,7 @@ use std::time::Duration;
 use ensemble_core::conversation::{
     CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, RunInterruption,
 };
-use ensemble_core::executor::queue_executions;
+use ensemble_core::executor::list_pending_executions;
 use ensemble_core::request::AnswerAuthor;
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_core::runner::turn_timeout_failure;
@@ -29,30 +29,30 @@ use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_project::PreparedEnsemble;
 use ensemble_remote::protocol::{
-    DecidedCall, EndedInnerRun, ExecutionWork, InnerRunLines, QuestionAnswer, RecordsReply, ResumeRequest, RunBrief,
-    RunStartRequest, WorkResult,
+    DecidedToolCall, EndedNestedRun, ExecutionRequest, NestedRunLines, SentQuestionAnswer, RecordsReply, ResumeRequest, RunBrief,
+    RunStartRequest, ExecutionCallResult,
 };
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 
-use self::inner_runs::{ChildRun, wait_for_child_records};
-use self::log::{BRIEF, START, WorkflowLog, parse_chunk_key};
-use self::turn::MeasuredTurn;
+use self::inner_runs::{RunningNestedRun, wait_for_nested_records};
+use self::log::{BRIEF_KEY, START_KEY, WorkflowLog, parse_records_key};
+use self::turn::MeasuredTurnKey;
 use crate::execution::ExecutionServiceClient;
 use crate::index::RunIndexClient;
 use crate::worker::RestateWorker;
 
-/// Drives runs.
+/// Workflow that drives runs.
 pub struct RunWorkflow(pub RestateWorker);
 
 /// The state entry with the id of the workflow's invocation.
-const INVOCATION: &str = "invocation";
+const INVOCATION_KEY: &str = "invocation";
 /// The state entry that says that the workflow has ended: nothing goes on any more.
-const FINAL: &str = "final";
+const FINAL_KEY: &str = "final";
 /// The state entry with the reason why the worker refused the run before it began.
 const REFUSAL: &str = "refusal";
 /// The state entry with the number of the leg: how often the run began or went on.
-const LEG: &str = "leg";
+const SEGMENT_KEY: &str = "leg";
 /// The number of bytes of records after which a reply ends. The client asks for the rest.
 const LARGEST_PAGE: usize = 8 << 20;
 
@@ -61,24 +61,25 @@ const LARGEST_PAGE: usize = 8 << 20;
 const FOLLOW_LIMIT: Duration = Duration::from_secs(3);
 
 /// The reason why the workflow continues.
-enum WakeReason {
+enum WorkflowWakeReason {
     /// An execution has ended, or its call has.
-    ExecutionDone(Arc<str>, Result<WorkResult, TerminalError>),
+    ExecutionDone(Arc<str>, Result<ExecutionCallResult, TerminalError>),
     /// The run of an inner ensemble has ended: the agent, its name, its id.
-    InnerRunEnded(Arc<str>, EndedInnerRun, Result<RunBrief, TerminalError>),
+    InnerRunEnded(Arc<str>, EndedNestedRun, Result<RunBrief, TerminalError>),
     /// The time limit of an attempt is reached whose run of an inner ensemble this is: the agent, the run's id.
     InnerTimedOut(Arc<str>, Arc<str>),
     /// The time limit of a turn is reached.
-    TurnTimedOut(MeasuredTurn),
-    /// The time limit of this leg of the run is reached.
+    TurnTimedOut(MeasuredTurnKey),
+    /// The time limit of this segment of the run is reached.
     RunTimedOut(u32),
-    /// The executions of a run that ends had the time to stop.
+    /// The executions of a run that is about to end had enough time to stop.
     StopTimedOut,
     /// A pause between local turns has ended.
     PauseEnded,
 }
 
-type WakeFuture<'a> = Pin<Box<dyn DurableFuture<Output = WakeReason> + Send + 'a>>;
+/// Durable future of an event that continues the workflow.
+type WorkflowWakeFuture<'a> = Pin<Box<dyn DurableFuture<Output = WorkflowWakeReason> + Send + 'a>>;
 
 #[restate_sdk::workflow(
     name = "EnsembleRun",
@@ -99,7 +100,7 @@ impl RunWorkflow {
     #[handler]
     async fn run(&self, ctx: WorkflowContext<'_>, start: Json<RunStartRequest>) -> HandlerResult<Json<RunBrief>> {
         let start = start.into_inner();
-        self.0.check_protocol(start.protocol)?;
+        self.0.check_run_protocol(start.protocol)?;
         self.0.refuse_while_draining(ctx.invocation_id())?;
         let prepared = match self.0.prepare_ensemble(&start) {
             Ok(prepared) => prepared,
@@ -108,8 +109,8 @@ impl RunWorkflow {
                 return Err(TerminalError::new(refusal).into());
             }
         };
-        ctx.set(INVOCATION, ctx.invocation_id().to_owned());
-        ctx.set(START, Json(start.clone()));
+        ctx.set(INVOCATION_KEY, ctx.invocation_id().to_owned());
+        ctx.set(START_KEY, Json(start.clone()));
         let is_inside = start.inside.is_some();
         if !is_inside {
             let day = start.at.format("%Y%m%d").to_string();
@@ -118,7 +119,7 @@ impl RunWorkflow {
                 .add(ctx.key().to_owned())
                 .send();
         }
-        let mut run = RunDrive {
+        let mut run = WorkflowRunDrive {
             ctx: &ctx,
             protocol: start.protocol,
             worker: self.0.clone(),
@@ -144,26 +145,26 @@ impl RunWorkflow {
             segment: 0,
         };
         let before = match &start.goes_on_after {
-            Some(before) => wait_for_child_records(&ctx, before).await?,
+            Some(before) => wait_for_nested_records(&ctx, before).await?,
             None => None,
         };
         let goes_on = match before {
-            Some(before) => run.take_over_run(before, start.at, start.answered)?,
+            Some(before) => run.continue_from_workflow(before, start.at, start.answered)?,
             None => {
                 run.log.commit_events([Event::RunStarted(Box::new(start.started))]);
                 true
             }
         };
         if goes_on {
-            run.drive_run().await?;
+            run.drive_run_to_end().await?;
         }
         run.log.store_records();
-        ctx.set(FINAL, true);
-        let brief = run.log.run_brief();
+        ctx.set(FINAL_KEY, true);
+        let brief = run.log.summarize_as_running();
         Ok(Json(brief.ok_or_else(|| TerminalError::new("the run has no records"))?))
     }
 
-    /// Returns the records from this one on.
+    /// Returns the records from this number on, and the nested runs for number 0.
     #[handler]
     async fn records(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<RecordsReply>> {
         Ok(Json(read_records(&ctx, from).await?))
@@ -185,65 +186,66 @@ impl RunWorkflow {
         Ok(Json(read_records(&ctx, from).await?))
     }
 
-    /// Returns the summary of the run until now.
+    /// Returns the summary of the present state of the run.
     #[handler]
     async fn brief(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<Option<RunBrief>>> {
-        Ok(Json(ctx.get::<Json<RunBrief>>(BRIEF).await?.map(Json::into_inner)))
+        Ok(Json(ctx.get::<Json<RunBrief>>(BRIEF_KEY).await?.map(Json::into_inner)))
     }
 
-    /// Answers a question. The first answer counts.
+    /// Answers a question. Only the first answer has an effect.
     #[handler]
-    async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<QuestionAnswer>) -> HandlerResult<()> {
+    async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<SentQuestionAnswer>) -> HandlerResult<()> {
         let key = answer_promise_name(answer.0.asked);
         // The client repeats a request that a lost node did not answer.
-        let earlier = ctx.peek_promise::<Json<QuestionAnswer>>(&key).await?;
+        let earlier = ctx.peek_promise::<Json<SentQuestionAnswer>>(&key).await?;
         if let Some(earlier) = earlier.map(Json::into_inner).filter(|earlier| *earlier != answer.0) {
-            return Err(TerminalError::new_with_code(409, earlier.decided_text()).into());
+            return Err(TerminalError::new_with_code(409, earlier.describe_earlier_answer()).into());
         }
         ctx.resolve_promise(&key, answer);
         Ok(())
     }
 
-    /// Cancels the run. What it did until then is kept.
+    /// Cancels the run. Its records stay.
     #[handler]
     async fn cancel(&self, ctx: SharedWorkflowContext<'_>, by: String) -> HandlerResult<()> {
-        let Some(invocation) = ctx.get::<String>(INVOCATION).await? else {
+        let Some(invocation) = ctx.get::<String>(INVOCATION_KEY).await? else {
             return Err(TerminalError::new_with_code(404, "there is no such run").into());
         };
         // A run that was cut short already waits for somebody who resumes it.
-        if !has_run_ended(&ctx).await? {
-            let leg = ctx.get::<u32>(LEG).await?.unwrap_or_default();
+        if !is_workflow_ended(&ctx).await? {
+            let leg = ctx.get::<u32>(SEGMENT_KEY).await?.unwrap_or_default();
             ctx.resolve_promise(&cancel_promise_name(leg), by);
             ctx.invocation_handle(invocation).cancel();
         }
         Ok(())
     }
 
-    /// Lets a run go on that was cancelled or timed out. One that goes on already is left as it is.
+    /// Resumes a run that was cancelled or timed out. Has no effect on a running run.
     #[handler]
     async fn resume(&self, ctx: SharedWorkflowContext<'_>, request: Json<ResumeRequest>) -> HandlerResult<()> {
         let refused = |code, reason: &str| Err(TerminalError::new_with_code(code, reason.to_owned()).into());
-        if ctx.get::<String>(INVOCATION).await?.is_none() {
+        if ctx.get::<String>(INVOCATION_KEY).await?.is_none() {
             return refused(404, "there is no such run");
         }
-        if !has_run_ended(&ctx).await? {
+        if !is_workflow_ended(&ctx).await? {
             return Ok(());
         }
-        if ctx.get::<bool>(FINAL).await?.unwrap_or_default() {
+        if ctx.get::<bool>(FINAL_KEY).await?.unwrap_or_default() {
             return refused(409, "the run has ended and cannot be resumed");
         }
-        let leg = ctx.get::<u32>(LEG).await?.unwrap_or_default();
+        let leg = ctx.get::<u32>(SEGMENT_KEY).await?.unwrap_or_default();
         ctx.resolve_promise(&resume_promise_name(leg), request);
         Ok(())
     }
 }
 
-async fn has_run_ended(ctx: &SharedWorkflowContext<'_>) -> Result<bool, TerminalError> {
+/// Returns whether the run has ended for this workflow. A nested run that waits for an answer continues in another workflow.
+async fn is_workflow_ended(ctx: &SharedWorkflowContext<'_>) -> Result<bool, TerminalError> {
     // One that has ended and waits for an answer is inside another, which goes on with it.
-    if ctx.get::<bool>(FINAL).await?.unwrap_or_default() {
+    if ctx.get::<bool>(FINAL_KEY).await?.unwrap_or_default() {
         return Ok(true);
     }
-    let brief = ctx.get::<Json<RunBrief>>(BRIEF).await?;
+    let brief = ctx.get::<Json<RunBrief>>(BRIEF_KEY).await?;
     Ok(brief.is_some_and(|brief| brief.0.has_ended()))
 }
 
@@ -301,29 +303,29 @@ fn resume_promise_name(leg: u32) -> String {
     format!("resumed:{leg}")
 }
 
-/// Returns the promise with the answer for which the run waits since it has so many records: the answer to one question is never that
-/// to the next.
+/// Returns the name of the promise with the answer that the run waits for since it has so many records. Each question has its own
+/// promise.
 fn answer_promise_name(asked: u64) -> String {
     format!("answer:{asked}")
 }
 
-/// An execution that was called and has not ended.
-struct CalledExecution {
+/// Execution that was called and has not ended.
+struct UnendedCalledExecution {
     agent: Arc<str>,
-    /// Its call has not returned: one that waits for runs of its inner ensemble has none.
+    /// Set while its call has not returned. An execution that waits for nested runs has no call.
     is_performed: bool,
 }
 
-/// A run under way.
-struct RunDrive<'a> {
+/// Run that a workflow drives, with its unfinished executions and nested runs.
+struct WorkflowRunDrive<'a> {
     ctx: &'a WorkflowContext<'a>,
-    /// The protocol with which the run was started.
+    /// Protocol with which the run was started.
     protocol: u32,
     worker: RestateWorker,
     start: Arc<RunStartRequest>,
     prepared: Arc<PreparedEnsemble>,
     plan: Arc<Plan>,
-    /// The run is inside another, which resumes it by a run of its own.
+    /// Set for a nested run, which the outer run resumes by a new workflow.
     is_inner_run: bool,
     /// Whether the run records a success with exhausted agents as no success.
     refuses_exhausted: bool,
@@ -334,33 +336,34 @@ struct RunDrive<'a> {
     local_agents: Option<HashSet<Arc<str>>>,
     /// Local turns took too long, or their records were too large: all further executions are called.
     are_turns_large: bool,
-    wake_futures: DurableFuturesUnordered<WakeFuture<'a>>,
+    wake_futures: DurableFuturesUnordered<WorkflowWakeFuture<'a>>,
     /// The executions that were called and have not ended.
-    under_way: Vec<CalledExecution>,
+    under_way: Vec<UnendedCalledExecution>,
     /// The answers to questions of the open turn.
     answers: Vec<(Arc<str>, serde_json::Value, Option<AnswerAuthor>)>,
-    /// By agent: the decision about the call that it waits for, until its execution has ended or asks again.
-    decided_calls: HashMap<Arc<str>, DecidedCall>,
-    /// By agent that is under way or asks: the runs of its inner ensemble that have ended, or wait for an answer.
-    inner: HashMap<Arc<str>, Vec<EndedInnerRun>>,
-    /// The runs of inner ensembles that are under way.
-    children: Vec<ChildRun>,
-    /// The workflows of all inner ensembles that were begun, by the names of their runs.
-    inner_runs: HashMap<String, InnerRunLines>,
-    /// The answers to questions of runs of inner ensembles that have not gone on yet, by the names of the runs.
-    inner_answers: HashMap<String, QuestionAnswer>,
-    /// The turn whose time is measured, and whether it is up.
-    measured_turn: Option<MeasuredTurn>,
+    /// Decision about the tool call that each agent waits for, until its execution has ended or asks again.
+    decided_calls: HashMap<Arc<str>, DecidedToolCall>,
+    /// Nested runs of each agent that have ended, or wait for an answer.
+    inner: HashMap<Arc<str>, Vec<EndedNestedRun>>,
+    /// Nested runs that are running.
+    children: Vec<RunningNestedRun>,
+    /// Workflows of all nested runs that were started, by the names of the runs.
+    inner_runs: HashMap<String, NestedRunLines>,
+    /// Answers to questions of nested runs that have not continued yet, by the names of the runs.
+    inner_answers: HashMap<String, SentQuestionAnswer>,
+    /// Turn whose time is measured. The next field is set when the time limit is reached.
+    measured_turn: Option<MeasuredTurnKey>,
     turn_timed_out: bool,
-    /// Counts the times that the run began or went on; each has the whole time limit.
+    /// Number of starts and continuations of the run. Each has the whole time limit.
     segment: u32,
 }
 
-impl<'a> RunDrive<'a> {
-    async fn drive_run(&mut self) -> HandlerResult<()> {
+impl<'a> WorkflowRunDrive<'a> {
+    /// Decides and performs the steps of the run until its end. Waits for answers and resumptions.
+    async fn drive_run_to_end(&mut self) -> HandlerResult<()> {
         self.start_segment();
         loop {
-            self.log.check_records()?;
+            self.log.check_no_illegal_record()?;
             match decide_next_step(&self.plan, self.log.run_state()) {
                 NextDecision::StartTurn(turn) => {
                     self.answers.clear();
@@ -369,7 +372,7 @@ impl<'a> RunDrive<'a> {
                         false => self.log.commit_events([Event::TurnStarted(turn)]),
                     }
                 }
-                NextDecision::Perform => self.call_pending().await?,
+                NextDecision::Perform => self.call_pending_and_wait().await?,
                 NextDecision::FinishTurn(turn) => self.log.commit_events([Event::TurnFinished(turn)]),
                 NextDecision::End(ended) => {
                     let reason = ended.completion_reason;
@@ -378,8 +381,8 @@ impl<'a> RunDrive<'a> {
                     let goes_on = match reason {
                         // The run around it asks, and goes on with it by a run of its own.
                         _ if self.is_inner_run => false,
-                        CompletionReason::WaitingForInput => self.wait_for_answer().await?,
-                        reason if reason.is_resumable() => self.wait_for_resume().await,
+                        CompletionReason::WaitingForInput => self.wait_and_apply_answer().await?,
+                        reason if reason.is_resumable() => self.wait_and_resume().await,
                         _ => false,
                     };
                     if !goes_on {
@@ -390,27 +393,28 @@ impl<'a> RunDrive<'a> {
         }
     }
 
+    /// Starts the next segment of the run, with a timer for its time limit.
     fn start_segment(&mut self) {
         self.segment += 1;
         let leg = self.segment;
-        self.ctx.set(LEG, leg);
+        self.ctx.set(SEGMENT_KEY, leg);
         let limit: Duration = self.plan.ensemble().limits.timeout;
-        let timer = self.ctx.sleep(limit).map(move |_| WakeReason::RunTimedOut(leg));
+        let timer = self.ctx.sleep(limit).map(move |_| WorkflowWakeReason::RunTimedOut(leg));
         self.wake_futures.push(Box::pin(timer));
     }
 
-    /// Calls the executions that are pending and not under way, and takes the next end.
-    async fn call_pending(&mut self) -> HandlerResult<()> {
-        self.measure_turn();
+    /// Calls the pending executions up to the limit, waits for the next event, and applies the event.
+    async fn call_pending_and_wait(&mut self) -> HandlerResult<()> {
+        self.start_turn_timer();
         let limit = self.plan.ensemble().limits.parallel_agents;
         let side_by_side = limit.map_or(usize::MAX, |limit| limit.get() as usize);
-        for agent in queue_executions(self.log.run_state()) {
+        for agent in list_pending_executions(self.log.run_state()) {
             let agent = self.plan.agent_name(agent).clone();
             if self.under_way.len() >= side_by_side {
                 break;
             }
-            if !self.is_under_way(&agent) {
-                self.under_way.push(CalledExecution {
+            if !self.is_execution_unfinished(&agent) {
+                self.under_way.push(UnendedCalledExecution {
                     agent: agent.clone(),
                     is_performed: false,
                 });
@@ -424,18 +428,22 @@ impl<'a> RunDrive<'a> {
     async fn wait_for_wake(&mut self) -> HandlerResult<()> {
         self.log.store_records();
         match self.wake_futures.next().await {
-            Ok(Some((_, WakeReason::ExecutionDone(agent, Ok(work_result))))) if !work_result.wants.is_empty() => {
-                self.start_wanted_runs(&agent, work_result.wants)
+            Ok(Some((_, WorkflowWakeReason::ExecutionDone(agent, Ok(work_result)))))
+                if !work_result.wants.is_empty() =>
+            {
+                self.start_missing_nested_runs(&agent, work_result.wants)
             }
-            Ok(Some((_, WakeReason::ExecutionDone(agent, done)))) => self.commit_result(&agent, done),
-            Ok(Some((_, WakeReason::InnerRunEnded(agent, ended, brief)))) => self.handle_inner_end(agent, ended, brief),
-            Ok(Some((_, WakeReason::TurnTimedOut(measured)))) => self.handle_turn_timeout(measured),
-            Ok(Some((_, WakeReason::InnerTimedOut(agent, run)))) => self.handle_inner_timeout(agent, &run),
-            Ok(Some((_, WakeReason::RunTimedOut(leg)))) if leg == self.segment => {
-                self.stop_run(RunInterruption::Timeout).await
+            Ok(Some((_, WorkflowWakeReason::ExecutionDone(agent, done)))) => self.commit_execution_result(&agent, done),
+            Ok(Some((_, WorkflowWakeReason::InnerRunEnded(agent, ended, brief)))) => {
+                self.handle_nested_run_end(agent, ended, brief)
+            }
+            Ok(Some((_, WorkflowWakeReason::TurnTimedOut(measured)))) => self.apply_turn_timeout(measured),
+            Ok(Some((_, WorkflowWakeReason::InnerTimedOut(agent, run)))) => self.handle_attempt_timeout(agent, &run),
+            Ok(Some((_, WorkflowWakeReason::RunTimedOut(leg)))) if leg == self.segment => {
+                self.stop_and_commit_interruption(RunInterruption::Timeout).await
             }
             // The time of an earlier leg, or of an end before.
-            Ok(Some((_, WakeReason::RunTimedOut(_) | WakeReason::StopTimedOut | WakeReason::PauseEnded))) => {}
+            Ok(Some((_, WorkflowWakeReason::RunTimedOut(_) | WorkflowWakeReason::StopTimedOut | WorkflowWakeReason::PauseEnded))) => {}
             Ok(None) => return Err(TerminalError::new("no execution is running").into()),
             Err(_cancelled) => self.handle_cancellation().await?,
         }
@@ -447,45 +455,49 @@ impl<'a> RunDrive<'a> {
         match self.own_cancels.checked_sub(1) {
             Some(rest) => self.own_cancels = rest,
             // The engine cancelled the run, and its calls with it.
-            None => self.commit_cancellation().await?,
+            None => self.stop_as_cancelled().await?,
         }
         Ok(())
     }
 
-    /// Stops the run because a client, or an operator of the engine, cancelled it.
-    async fn commit_cancellation(&mut self) -> Result<(), TerminalError> {
+    /// Stops the run because a client or an operator of the engine cancelled the run.
+    async fn stop_as_cancelled(&mut self) -> Result<(), TerminalError> {
         let promise = cancel_promise_name(self.segment);
         let by = self.ctx.peek_promise::<String>(&promise).await?;
         let by = by.unwrap_or_else(|| "Restate".to_owned());
         let by = ensemble_core::conversation::RunCanceller::Client(by.into());
-        self.stop_run(RunInterruption::Cancelled { by }).await;
+        self.stop_and_commit_interruption(RunInterruption::Cancelled { by })
+            .await;
         Ok(())
     }
 
-    fn is_under_way(&self, agent: &Arc<str>) -> bool {
+    /// Returns whether an execution of the agent was called and has not ended.
+    fn is_execution_unfinished(&self, agent: &Arc<str>) -> bool {
         self.under_way.iter().any(|under_way| under_way.agent == *agent)
     }
 
-    /// Has the call of this agent not returned?
-    fn is_performed(&self, agent: &Arc<str>) -> bool {
+    /// Returns whether the call of the agent's execution has not returned.
+    fn has_running_call(&self, agent: &Arc<str>) -> bool {
         let mut under_way = self.under_way.iter();
         under_way.any(|under_way| under_way.agent == *agent && under_way.is_performed)
     }
 
-    fn set_performed(&mut self, agent: &Arc<str>, is_performed: bool) {
+    /// Sets whether the call of the agent's execution is running.
+    fn set_running_call(&mut self, agent: &Arc<str>, is_performed: bool) {
         let under_way = self.under_way.iter_mut().find(|under_way| under_way.agent == *agent);
         if let Some(under_way) = under_way {
             under_way.is_performed = is_performed;
         }
     }
 
+    /// Calls the execution of the agent, with the answer, the decision and the nested runs for the agent.
     fn call_execution(&mut self, agent: Arc<str>) {
-        self.set_performed(&agent, true);
+        self.set_running_call(&agent, true);
         // The worker reads the records of the run.
         self.log.store_records();
         self.log.offer_state();
         let answer = self.answers.iter().rev().find(|(of, ..)| *of == agent);
-        let work = ExecutionWork {
+        let work = ExecutionRequest {
             protocol: self.protocol,
             run: self.log.workflow_id().clone(),
             agent: agent.clone(),
@@ -494,7 +506,7 @@ impl<'a> RunDrive<'a> {
             answered_by: answer.and_then(|(_, _, by)| by.clone()),
             decided: self.decided_calls.get(&agent).cloned(),
             inner: self.inner.get(&agent).cloned().unwrap_or_default(),
-            begun: self.lost_inner_runs(&agent),
+            begun: self.list_orphaned_nested_runs(&agent),
             turn_is_up: self.turn_timed_out,
         };
         let call = self
@@ -502,12 +514,12 @@ impl<'a> RunDrive<'a> {
             .service_client::<ExecutionServiceClient>()
             .perform(Json(work))
             .call();
-        let wake_future = call.map(move |done| WakeReason::ExecutionDone(agent, done.map(Json::into_inner)));
+        let wake_future = call.map(move |done| WorkflowWakeReason::ExecutionDone(agent, done.map(Json::into_inner)));
         self.wake_futures.push(Box::pin(wake_future));
     }
 
-    /// Returns the runs of its inner ensemble that the agent has begun in an attempt that did not end.
-    fn lost_inner_runs(&self, agent: &str) -> Vec<String> {
+    /// Lists the nested runs of the agent that were started by an attempt that did not end.
+    fn list_orphaned_nested_runs(&self, agent: &str) -> Vec<String> {
         let slots = self
             .log
             .run_state()
@@ -516,44 +528,46 @@ impl<'a> RunDrive<'a> {
             .flat_map(|turn| &turn.slots);
         let slot = slots.into_iter().find(|slot| *slot.start.agent == *agent);
         let lost_slot = slot.filter(|slot| slot.attempt > slot.last_ended);
-        lost_slot.map_or_else(Vec::new, |slot| self.list_begun_runs(agent, slot.start.execution))
+        lost_slot.map_or_else(Vec::new, |slot| {
+            self.list_started_nested_runs(agent, slot.start.execution)
+        })
     }
 
-    /// Commits what an execution did.
-    fn commit_result(&mut self, agent: &Arc<str>, done: Result<WorkResult, TerminalError>) {
+    /// Commits the records of an execution that has ended, or its failure. Cancels nested runs that are no longer needed.
+    fn commit_execution_result(&mut self, agent: &Arc<str>, done: Result<ExecutionCallResult, TerminalError>) {
         // Parts whose results do not matter any more.
-        self.cancel_children(|child| child.agent == *agent);
+        self.cancel_nested_runs(|child| child.agent == *agent);
         self.under_way.retain(|under_way| under_way.agent != *agent);
         self.decided_calls.remove(agent);
         match done.as_ref().ok().and_then(|done| done.asks.as_deref()) {
-            Some(child) => self.mark_asking_run(child),
+            Some(child) => self.mark_run_as_asking(child),
             None => drop(self.inner.remove(agent)),
         }
         let failed = |reason: String| (Vec::new(), Some(reason), Vec::new());
         let (records, error, inside) = match done {
             Err(error) => failed(error.message().to_owned()),
-            Ok(WorkResult { error: Some(error), .. }) => failed(error),
+            Ok(ExecutionCallResult { error: Some(error), .. }) => failed(error),
             // Somebody has cancelled the call, and not the run.
             Ok(work_result) if work_result.is_stopped => {
-                self.commit_unfinished(agent, work_result);
+                self.commit_unended_records(agent, work_result);
                 failed("the call of the execution was cancelled".to_owned())
             }
-            Ok(work_result) => match ensemble_remote::protocol::parse_records(&work_result.lines) {
+            Ok(work_result) => match ensemble_remote::protocol::decode_record_lines(&work_result.lines) {
                 Ok(records) => (records, None, work_result.inside),
                 Err(error) => failed(error.to_string()),
             },
         };
         if let Some(error) = error {
-            return self.commit_failure(agent, error);
+            return self.commit_unavailable_failure(agent, error);
         }
-        self.log.store_inner_runs(agent, &inside);
-        self.log.commit_records(records);
+        self.log.store_nested_runs_of_agent(agent, &inside);
+        self.log.renumber_and_commit_records(records);
     }
 
-    /// No worker could perform the execution.
-    fn commit_failure(&mut self, agent: &Arc<str>, error: String) {
+    /// Commits the failure of an execution that no worker could perform.
+    fn commit_unavailable_failure(&mut self, agent: &Arc<str>, error: String) {
         let failure = ExecutionFailure::new(FailureKind::Unavailable, error);
-        if let Some(finished) = self.failed_execution(agent, 1, failure) {
+        if let Some(finished) = self.build_failed_execution(agent, 1, failure) {
             let started = ExecutionStarted {
                 turn: finished.turn,
                 agent: agent.clone(),
@@ -565,15 +579,20 @@ impl<'a> RunDrive<'a> {
         }
     }
 
-    /// The execution was not begun before the time of its turn was up.
-    fn commit_start_timeout(&mut self, agent: &Arc<str>) {
-        if let Some(finished) = self.failed_execution(agent, 0, turn_timeout_failure()) {
+    /// Commits the failure of an execution that was not started before the time limit of its turn.
+    fn commit_turn_timeout_failure(&mut self, agent: &Arc<str>) {
+        if let Some(finished) = self.build_failed_execution(agent, 0, turn_timeout_failure()) {
             self.log.commit_events([Event::ExecutionFinished(finished)]);
         }
     }
 
-    /// Returns the end of an execution of the open turn so many attempts after the last one that was begun.
-    fn failed_execution(&self, agent: &Arc<str>, later: u32, failure: ExecutionFailure) -> Option<ExecutionFinished> {
+    /// Builds the end of a failed execution of the open turn, `later` attempts after its last started attempt.
+    fn build_failed_execution(
+        &self,
+        agent: &Arc<str>,
+        later: u32,
+        failure: ExecutionFailure,
+    ) -> Option<ExecutionFinished> {
         let turn = self.log.run_state().turn_count() + 1;
         let slots = self
             .log

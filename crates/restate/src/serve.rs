@@ -1,13 +1,13 @@
-//! Offers the services to the engine over HTTP/2.
+//! Server of the workflow and the services for the engine, over HTTP/2.
 //!
-//! Invariant: a worker keeps nothing that its end loses.
+//! Invariant: a worker stores nothing that its end loses.
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::time::Duration;
 
 use ensemble_remote::protocol::WorkerVersion;
-use ensemble_wire::connections::{ACCEPT_PAUSE, ConnectionLimits, ConnectionPlace, ConnectionTable};
+use ensemble_wire::connections::{ACCEPT_PAUSE, ConnectionHandle, ConnectionLimits, ConnectionTable};
 use http_body_util::BodyExt;
 use http_body_util::Full;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -24,38 +24,38 @@ use tokio::task::JoinSet;
 use crate::execution::ExecutionService;
 use crate::fault_injection;
 use crate::index::RunIndex;
-use crate::peers::{self, PeerReply, StepRequest};
-use crate::request_check::RequestCheck;
+use crate::peers::{self, PeerStepReply, StepRequest};
+use crate::request_check::BrowserRequestCheck;
 use crate::run::RunWorkflow;
 use crate::worker::RestateWorker;
 
-/// The path at which a worker reports its version and whether it accepts calls.
+/// Path at which a worker reports its version and whether it accepts calls.
 const VERSION_PATH: &str = "/ensemble/worker";
 
-/// How much may be under way on a connection and on a stream before it is read. With the usual window of 64 KiB a
-/// connection with thousands of calls side by side is lost.
-const WINDOW: u32 = 64 << 20;
-/// The most calls side by side on a connection.
-const STREAMS: u32 = 100_000;
+/// Flow-control window of a connection and of a stream, in bytes. With the usual window of 64 KiB a connection with thousands of
+/// parallel calls fails.
+const HTTP2_WINDOW_BYTES: u32 = 64 << 20;
+/// Maximum number of parallel calls on a connection.
+const MAX_PARALLEL_STREAMS: u32 = 100_000;
 
-/// The limits of connections. A connection is admitted when a request of it succeeds: with an identity key, that is a request
+/// Limits on connections. A connection is admitted when one of its requests succeeds: with an identity key, that is a request
 /// of the engine.
-const LIMITS: ConnectionLimits = ConnectionLimits {
+const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     admitted: 1024,
     waiting: 256,
     head_timeout: Duration::from_secs(30),
 };
-/// The time after which a silent connection of HTTP/2 is probed, and the time limit for the response.
-const PROBE: Duration = Duration::from_secs(30);
+/// Time after which a silent HTTP/2 connection is probed, and the time limit for the response.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Serves until `stop` ends. Connections that are open then are closed.
+/// Serves the engine and other workers until `stop` ends. Closes the connections that are open then.
 ///
 /// # Errors
-/// A key cannot be read.
-pub async fn serve_connections(
+/// A key is not valid.
+pub async fn serve_engine_until(
     listener: TcpListener,
     worker: RestateWorker,
-    check: RequestCheck,
+    check: BrowserRequestCheck,
     identity_keys: &[String],
     stop: impl Future<Output = ()>,
 ) -> Result<(), String> {
@@ -69,7 +69,7 @@ pub async fn serve_connections(
             .map_err(|error| format!("`{key}` is not a valid key: {error}"))?;
     }
     let endpoint = HyperEndpoint::new(endpoint.build());
-    let table = ConnectionTable::new(LIMITS);
+    let table = ConnectionTable::new(CONNECTION_LIMITS);
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -85,7 +85,7 @@ pub async fn serve_connections(
                 };
                 let _ = stream.set_nodelay(true);
                 let (worker, endpoint, check) = (worker.clone(), endpoint.clone(), check.clone());
-                let (place, closed) = table.add_connection();
+                let (place, closed) = table.add_and_displace_oldest();
                 let service = service_fn(move |request: Request<Incoming>| {
                     let refusal = check.find_refusal(&request);
                     let (worker, endpoint, place) = (worker.clone(), endpoint.clone(), place.clone());
@@ -99,15 +99,15 @@ pub async fn serve_connections(
                 connections.spawn(async move {
                     let mut server = auto::Builder::new(TokioExecutor::new());
                     // The engine speaks HTTP/2, and other workers HTTP/1.
-                    server.http1().timer(TokioTimer::new()).header_read_timeout(LIMITS.head_timeout);
+                    server.http1().timer(TokioTimer::new()).header_read_timeout(CONNECTION_LIMITS.head_timeout);
                     server
                         .http2()
                         .timer(TokioTimer::new())
-                        .initial_connection_window_size(WINDOW)
-                        .initial_stream_window_size(WINDOW / 16)
-                        .max_concurrent_streams(STREAMS)
-                        .keep_alive_interval(PROBE)
-                        .keep_alive_timeout(PROBE);
+                        .initial_connection_window_size(HTTP2_WINDOW_BYTES)
+                        .initial_stream_window_size(HTTP2_WINDOW_BYTES / 16)
+                        .max_concurrent_streams(MAX_PARALLEL_STREAMS)
+                        .keep_alive_interval(KEEP_ALIVE_INTERVAL)
+                        .keep_alive_timeout(KEEP_ALIVE_INTERVAL);
                     tokio::select! {
                         _ = server.serve_connection(TokioIo::new(stream), service) => {}
                         Ok(()) = closed => {}
@@ -118,10 +118,13 @@ pub async fn serve_connections(
     }
 }
 
-type Body = UnsyncBoxBody<Bytes, BoxError>;
+/// Body of a response of the worker.
+type EndpointBody = UnsyncBoxBody<Bytes, BoxError>;
+/// Error of the body of a response.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+/// Builds a response with a text.
+fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<EndpointBody> {
     let body = Full::from(text.into()).map_err(|never| match never {}).boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -132,7 +135,7 @@ fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
 const CALL_PATH: &str = "/invoke/";
 
 /// Returns the version of the worker, and the status that tells a balancer whether the worker accepts calls.
-fn version_response(worker: &RestateWorker) -> Response<Body> {
+fn version_response(worker: &RestateWorker) -> Response<EndpointBody> {
     let is_draining = worker.is_draining();
     let WorkerVersion {
         version,
@@ -154,23 +157,23 @@ fn version_response(worker: &RestateWorker) -> Response<Body> {
     text_response(status, format!("{document}\n"))
 }
 
-/// Answers another worker, or lets the endpoint answer the engine.
+/// Answers another worker, or passes the request to the endpoint of the engine. Refuses new calls while the worker is draining.
 async fn respond_to_request(
     worker: RestateWorker,
     endpoint: HyperEndpoint,
-    place: ConnectionPlace,
+    place: ConnectionHandle,
     request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
+) -> Result<Response<EndpointBody>, Infallible> {
     let path = request.uri().path().to_owned();
     if path == VERSION_PATH && request.method() == Method::GET {
         return Ok(version_response(&worker));
     }
-    let call = path.strip_prefix(peers::PATH);
+    let call = path.strip_prefix(peers::PEER_CALLS_PATH);
     let call = call.filter(|_| request.method() == Method::GET);
     let call = call.and_then(|call| {
         let (of, call) = call.split_once('/')?;
         let (call, step) = call.split_once('/')?;
-        Some((of, call, StepRequest::parse(step)?))
+        Some((of, call, StepRequest::parse_path_end(step)?))
     });
     let Some((of, call, step)) = call else {
         if worker.is_draining() {
@@ -190,10 +193,10 @@ async fn respond_to_request(
         return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
     };
     let (status, body) = match worker.reply_to_peer(of, call, step).await {
-        PeerReply::Step(step) => (StatusCode::OK, serde_json::to_vec(&step).unwrap_or_default()),
-        PeerReply::GoesOn => (StatusCode::ACCEPTED, Vec::new()),
-        PeerReply::Unknown => (StatusCode::NOT_FOUND, Vec::new()),
-        PeerReply::OtherWorker => (StatusCode::GONE, Vec::new()),
+        PeerStepReply::Step(step) => (StatusCode::OK, serde_json::to_vec(&step).unwrap_or_default()),
+        PeerStepReply::GoesOn => (StatusCode::ACCEPTED, Vec::new()),
+        PeerStepReply::Unknown => (StatusCode::NOT_FOUND, Vec::new()),
+        PeerStepReply::OtherWorker => (StatusCode::GONE, Vec::new()),
     };
     Ok(text_response(status, body))
 }

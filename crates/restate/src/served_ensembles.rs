@@ -1,6 +1,6 @@
-//! The ensembles that a worker runs.
+//! Check of the ensembles that a worker runs.
 //!
-//! **Invariant:** unless the operator has said otherwise, a text runs only if a file of the served folder has it. Whoever reaches the
+//! **Invariant:** unless the operator allows more, a text runs only if a file of the served folder has the text. Any client of the
 //! engine can send any text, and a text names the commands that are started.
 
 #![expect(
@@ -15,40 +15,40 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ensemble_language::data::sha256_of_text;
 use ensemble_project::Project;
 
-/// The most files next to an ensemble that are compared with a text.
-const MOST_FILES: usize = 1_000;
+/// Maximum number of files next to an ensemble that are compared with a text.
+const MAX_COMPARED_FILES: usize = 1_000;
 
-/// The check of the texts that requests contain.
+/// Check of the ensemble texts in requests.
 #[derive(Debug)]
-pub struct ServedEnsembles {
+pub struct ServedEnsembleCheck {
     allows_any_text: bool,
-    /// The digests of texts that files of the folder had since the start of the worker: a run continues with the text that it began
-    /// with, also if the file has changed.
+    /// Digests of texts that files of the folder had since the start of the worker. A run continues with its text even if the file
+    /// has changed.
     known_digests: Mutex<HashSet<String>>,
 }
 
-impl ServedEnsembles {
-    /// Returns the check for a worker that runs only the ensembles of its folder.
-    pub fn from_folder() -> Self {
+impl ServedEnsembleCheck {
+    /// Creates the check for a worker that runs only the ensembles of its folder.
+    pub fn for_folder_ensembles() -> Self {
         Self {
             allows_any_text: false,
             known_digests: Mutex::default(),
         }
     }
 
-    /// Returns the check for a worker that runs every text. The paths of scripts still begin in the folder.
-    pub fn any_text() -> Self {
+    /// Creates the check for a worker that runs every text. The paths of scripts still start in the folder.
+    pub fn for_any_text() -> Self {
         Self {
             allows_any_text: true,
-            ..Self::from_folder()
+            ..Self::for_folder_ensembles()
         }
     }
 
-    /// Returns the absolute path of the file that the text is run as.
+    /// Checks that the worker may run the text, and returns the absolute path of its file. Remembers the text.
     ///
     /// # Errors
     /// The path is not inside the served folder, or no file there has the text.
-    pub fn check_text(&self, project: &Project, file: &str, text: &str) -> Result<PathBuf, String> {
+    pub fn check_served_text(&self, project: &Project, file: &str, text: &str) -> Result<PathBuf, String> {
         let mut parts = Path::new(file).components();
         let is_inside = !file.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)));
         if !is_inside || !project.contains_file(Path::new(file)) {
@@ -63,7 +63,7 @@ impl ServedEnsembles {
         if self.lock_digests().contains(&digest) {
             return Ok(path);
         }
-        if has_file_with(project, Path::new(file), text) {
+        if is_text_of_file_or_sibling(project, Path::new(file), text) {
             self.lock_digests().insert(digest);
             return Ok(path);
         }
@@ -73,13 +73,14 @@ impl ServedEnsembles {
         ))
     }
 
+    /// Locks the digests of known texts.
     fn lock_digests(&self) -> MutexGuard<'_, HashSet<String>> {
         self.known_digests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns whether the file, or another YAML file next to it, has this text.
-fn has_file_with(project: &Project, file: &Path, text: &str) -> bool {
+/// Returns whether the file, or another YAML file in its folder, has this text.
+fn is_text_of_file_or_sibling(project: &Project, file: &Path, text: &str) -> bool {
     let has_text = |path: &Path| {
         project.contains_file(path) && project.read_file(path).is_ok_and(|source| **source.text() == *text)
     };
@@ -91,7 +92,9 @@ fn has_file_with(project: &Project, file: &Path, text: &str) -> bool {
         .into_iter()
         .flatten()
         .flatten();
-    let names = entries.take(MOST_FILES).map(|entry| folder.join(entry.file_name()));
+    let names = entries
+        .take(MAX_COMPARED_FILES)
+        .map(|entry| folder.join(entry.file_name()));
     let is_yaml = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     names.filter(is_yaml).any(|path| has_text(&path))
 }
@@ -110,8 +113,11 @@ mod tests {
         std::fs::write(served.join("in/e.yaml"), TEXT).expect("written");
         std::fs::write(folder.path().join("outside.yaml"), "name: outside\n").expect("written");
         std::os::unix::fs::symlink("../outside.yaml", served.join("link.yaml")).expect("a link");
-        let (project, check) = (Project::from_folder(&served), ServedEnsembles::from_folder());
-        let is_run = |file: &str, text: &str| check.check_text(&project, file, text).is_ok();
+        let (project, check) = (
+            Project::from_folder(&served),
+            ServedEnsembleCheck::for_folder_ensembles(),
+        );
+        let is_run = |file: &str, text: &str| check.check_served_text(&project, file, text).is_ok();
         assert!(is_run("in/e.yaml", TEXT));
         for (file, text) in [
             ("in/e.yaml", "name: e\nagents: [{name: a, script: 'touch pwned'}]\n"),
@@ -120,8 +126,9 @@ mod tests {
         ] {
             assert!(!is_run(file, text), "{file}");
         }
-        let any = ServedEnsembles::any_text();
-        any.check_text(&project, "new.yaml", "name: any\n").expect("it is run");
+        let any = ServedEnsembleCheck::for_any_text();
+        any.check_served_text(&project, "new.yaml", "name: any\n")
+            .expect("it is run");
         for file in [
             "../outside.yaml",
             "/etc/x.yaml",
@@ -130,7 +137,9 @@ mod tests {
             ".",
             "",
         ] {
-            let error = any.check_text(&project, file, "name: outside\n").expect_err(file);
+            let error = any
+                .check_served_text(&project, file, "name: outside\n")
+                .expect_err(file);
             assert!(error.contains("is not inside the folder"), "{error}");
         }
     }
@@ -140,21 +149,24 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("e.yaml");
         std::fs::write(&file, TEXT).expect("written");
-        let (project, check) = (Project::from_folder(folder.path()), ServedEnsembles::from_folder());
+        let (project, check) = (
+            Project::from_folder(folder.path()),
+            ServedEnsembleCheck::for_folder_ensembles(),
+        );
         check
-            .check_text(&project, "e.yaml", TEXT)
+            .check_served_text(&project, "e.yaml", TEXT)
             .expect("it is that of the file");
         std::fs::write(&file, "name: new\n").expect("written");
         check
-            .check_text(&project, "e.yaml", TEXT)
+            .check_served_text(&project, "e.yaml", TEXT)
             .expect("it was that of the file");
-        let restarted = ServedEnsembles::from_folder();
+        let restarted = ServedEnsembleCheck::for_folder_ensembles();
         restarted
-            .check_text(&project, "e.yaml", TEXT)
+            .check_served_text(&project, "e.yaml", TEXT)
             .expect_err("no file has it");
         std::fs::write(folder.path().join("e-1.yaml"), TEXT).expect("written");
         restarted
-            .check_text(&project, "e.yaml", TEXT)
+            .check_served_text(&project, "e.yaml", TEXT)
             .expect("the old version is kept");
     }
 }

@@ -1,16 +1,16 @@
-//! The signals that end a worker.
+//! Signals that end a worker.
 
-/// A signal that ends the worker.
+/// Signal that ends the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StopSignal {
+pub(crate) enum WorkerStopSignal {
     /// Ctrl-C.
     Interrupt,
     /// SIGTERM.
     Terminate,
 }
 
-impl StopSignal {
-    /// Returns the exit code of a process that the signal ended: 128 and the number of the signal.
+impl WorkerStopSignal {
+    /// Returns the exit code of a process that the signal ended: 128 plus the number of the signal.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,
@@ -19,7 +19,7 @@ impl StopSignal {
     }
 }
 
-/// The signals of the process since this value was created.
+/// Receiver of the signals that the process gets after the creation of the value.
 pub(crate) struct WorkerStopSignals {
     #[cfg(unix)]
     interrupts: tokio::signal::unix::Signal,
@@ -42,10 +42,10 @@ impl WorkerStopSignals {
     }
 
     /// Waits for the next signal.
-    pub(crate) async fn wait_for_signal(&mut self) -> StopSignal {
+    pub(crate) async fn wait_for_signal(&mut self) -> WorkerStopSignal {
         tokio::select! {
-            _ = self.interrupts.recv() => StopSignal::Interrupt,
-            _ = self.terminations.recv() => StopSignal::Terminate,
+            _ = self.interrupts.recv() => WorkerStopSignal::Interrupt,
+            _ = self.terminations.recv() => WorkerStopSignal::Terminate,
         }
     }
 }

@@ -111,7 +111,7 @@ async fn one(
     let (file, id) = (FILES[at % FILES.len()], id(at));
     let plan = start(runs, file, &id).await;
     let remote = patient();
-    tokio::time::timeout(LONGEST, remote.wait_until_ended(&id))
+    tokio::time::timeout(LONGEST, remote.wait_for_end_or_question(&id))
         .await
         .unwrap_or_else(|_| panic!("run {id} does not end"))
         .unwrap_or_else(|error| panic!("{id}: {error}"));
@@ -186,7 +186,7 @@ async fn moved() {
     cluster.balancer.move_to(1);
     until("the second worker is called", || given(1) > before).await;
     std::fs::write(folder.join("go"), "").expect("a file");
-    remote.wait_until_ended(&id(0)).await.expect("it ends");
+    remote.wait_for_end_or_question(&id(0)).await.expect("it ends");
     assert_eq!(ledger(&folder), ["begin", "end"]);
 
     // The worker is lost too: the second one begins.
@@ -201,7 +201,7 @@ async fn moved() {
     cluster.kill_worker(0, Duration::ZERO).await;
     until("the second worker begins", || ledger(&folder).len() == 2).await;
     std::fs::write(folder.join("go"), "").expect("a file");
-    remote.wait_until_ended(&id(1)).await.expect("it ends");
+    remote.wait_for_end_or_question(&id(1)).await.expect("it ends");
     let sent = remote.fetch_records(&id(1), 0).await.expect("its records");
     assert!(sent.lines.contains("\"completed\""), "{}", sent.lines);
 }

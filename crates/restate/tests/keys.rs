@@ -6,7 +6,7 @@
 #[expect(dead_code, reason = "this program uses a part of the harness")]
 mod support;
 
-use ensemble_core::records::encode_record;
+use ensemble_core::records::append_record_line;
 use support::{Engine, ObservedTraffic, all_records, in_a_network, start};
 
 const KEY: &str = "sk-worker-0123456789abcdef";
@@ -49,7 +49,7 @@ async fn observed() {
     start(&engine, "keys.yaml", id).await;
     let mut records = Vec::new();
     for record in &all_records(id).await {
-        encode_record(record, &mut records);
+        append_record_line(record, &mut records);
     }
     let records = String::from_utf8(records).expect("text");
     let sent = String::from_utf8_lossy(&traffic.bytes()).into_owned();

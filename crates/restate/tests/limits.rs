@@ -14,7 +14,7 @@ use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_language::plan::Plan;
-use ensemble_remote::protocol::QuestionAnswer;
+use ensemble_remote::protocol::SentQuestionAnswer;
 use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ agents:
 /// The records of the run here.
 async fn here(runs: &Runs, file: &str) -> Vec<Record> {
     let run = runs
-        .start_run(EnsembleRef::from_file(file), RunOptions::default())
+        .start_run(EnsembleRef::from_file_or_name(file), RunOptions::default())
         .await;
     let run = run.expect("it starts");
     let stored = run.stored_run().clone();
@@ -175,7 +175,7 @@ async fn late() {
         .await
         .expect("a copy");
     assert_eq!(
-        copy.list_nested_names().await.expect("names"),
+        copy.list_nested_run_names().await.expect("names"),
         ["inner-1-1", "inner-1-2"]
     );
 
@@ -206,7 +206,7 @@ async fn late() {
     let ends = |record: &Record| matches!(record.event, Event::RunEnded(_));
     let waits = records_when(id, |records, _| records.last().is_some_and(ends)).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let answer = QuestionAnswer {
+    let answer = SentQuestionAnswer {
         agent: "gate".to_owned(),
         execution: 1,
         asked: waits.len() as u64,

@@ -58,12 +58,12 @@ fn parts_of(records: &[Record]) -> Vec<(u32, u32, String)> {
 
 /// The runs inside a run: name, id inside, inputs and outcome.
 async fn inside(run: &Arc<dyn StoredRun>) -> Vec<Value> {
-    let mut names = run.list_nested_names().await.expect("names");
+    let mut names = run.list_nested_run_names().await.expect("names");
     names.sort_unstable();
     let mut all = Vec::new();
     for name in names {
         let inner = run
-            .find_nested(&name)
+            .find_nested_run(&name)
             .await
             .expect("it can be read")
             .expect("it is there");
@@ -141,7 +141,7 @@ async fn parts() {
         let there = all_records(&id).await;
         let run = engine
             .runs()
-            .start_run(EnsembleRef::from_file(file), RunOptions::default())
+            .start_run(EnsembleRef::from_file_or_name(file), RunOptions::default())
             .await;
         let run = run.expect("it starts");
         let stored = run.stored_run().clone();
@@ -230,7 +230,7 @@ async fn parts() {
         .await
         .expect("a copy");
     let first = copy
-        .find_nested("each-1.0-1")
+        .find_nested_run("each-1.0-1")
         .await
         .expect("it can be read")
         .expect("it is there");

@@ -17,7 +17,7 @@ use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::operator::{Operator, OperatorAnswer as Said, PermissionAnswer, PermissionRequest, QuestionRequest};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::BoxFuture;
-use ensemble_remote::protocol::QuestionAnswer;
+use ensemble_remote::protocol::SentQuestionAnswer;
 use serde_json::{Value, json};
 
 use support::compare::{folded, here, told, without_attempts};
@@ -103,7 +103,7 @@ async fn decisions() {
         let state = folded(&plan, records);
         let request = state.pending_requests().next().expect("a question");
         let asked = records.len() as u64;
-        let answer = QuestionAnswer {
+        let answer = SentQuestionAnswer {
             digest: request.digest.clone(),
             agent: "a".to_owned(),
             execution: 1,

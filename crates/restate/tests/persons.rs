@@ -17,7 +17,7 @@ use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::{MemoryStore, RunId, StoredRun};
 use ensemble_language::plan::Plan;
-use ensemble_remote::protocol::QuestionAnswer;
+use ensemble_remote::protocol::SentQuestionAnswer;
 use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use serde_json::{Value, json};
 
@@ -145,7 +145,7 @@ async fn answer(id: &str, agent: &str, records: &[Record], answer: Value, decisi
         Event::InputRequested(requested) if *requested.agent == *agent => Some(requested.digest.clone()),
         _ => None,
     });
-    let answer = QuestionAnswer {
+    let answer = SentQuestionAnswer {
         agent: agent.to_owned(),
         execution: 1,
         asked: records.len() as u64,
@@ -169,7 +169,7 @@ fn ledger(engine: &Engine, run: &str) -> Vec<String> {
 /// The run here, until it waits.
 async fn here(runs: &Runs, file: &str) -> Arc<dyn StoredRun> {
     let run = runs
-        .start_run(EnsembleRef::from_file(file), RunOptions::default())
+        .start_run(EnsembleRef::from_file_or_name(file), RunOptions::default())
         .await;
     let run = run.expect("it starts");
     let stored = run.stored_run().clone();
@@ -290,9 +290,9 @@ async fn asked_inside() {
         .await
         .expect("a copy");
     let mut went_on = Vec::new();
-    for name in copy.list_nested_names().await.expect("names") {
+    for name in copy.list_nested_run_names().await.expect("names") {
         let part = copy
-            .find_nested(&name)
+            .find_nested_run(&name)
             .await
             .expect("it can be read")
             .expect("it is there");
@@ -376,7 +376,7 @@ async fn cut_short_inside() {
         .copy_run(&RunId::new(id), &MemoryStore::new())
         .await
         .expect("a copy");
-    assert_eq!(copy.list_nested_names().await.expect("names"), ["gate-1-1"]);
+    assert_eq!(copy.list_nested_run_names().await.expect("names"), ["gate-1-1"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -426,7 +426,7 @@ async fn program_answers() {
     // A copy of a run that waits inside goes on here.
     let (code, text) = run(&["run", "outer.yaml", "--on", INGRESS]);
     assert_eq!(code, Some(3), "{text}");
-    let latest = remote().list_run_ids(1).await.expect("a list").remove(0);
+    let latest = remote().list_latest_run_ids(1).await.expect("a list").remove(0);
     let (code, text) = run(&["runs", "fetch", latest.as_str(), "--on", INGRESS]);
     assert_eq!(code, Some(0), "{text}");
     let (code, text) = run(&["resume", "--last", "--answer", "person=4", "--output", "json"]);

@@ -265,7 +265,7 @@ async fn interrupted() {
         assert_eq!(output.status.code(), Some(130), "{output:?}");
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         process.ended().await;
-        let ids = remote().list_run_ids(10).await.expect("a list");
+        let ids = remote().list_latest_run_ids(10).await.expect("a list");
         let id = ids.last().expect("the run").to_string();
         // What ended is in the journal before the interruption.
         let cut = all_records(&id).await;
@@ -289,7 +289,7 @@ async fn interrupted() {
         let records = all_records(&id).await;
         assert_eq!(attempts(&records, agent), [1, 2], "{file}");
         let plan = engine.runs();
-        let ready = plan.prepare_run(ensemble_runs::EnsembleRef::from_file(file), Default::default());
+        let ready = plan.prepare_run(ensemble_runs::EnsembleRef::from_file_or_name(file), Default::default());
         let state = folded(&ready.expect("it is sound").prepared_ensemble().plan, &records);
         assert_eq!(reason(&state), Some(CompletionReason::Completed));
         if is_model {

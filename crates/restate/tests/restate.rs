@@ -15,7 +15,7 @@ use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record};
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_language::random_ensembles::plan_with_results;
-use ensemble_remote::protocol::QuestionAnswer;
+use ensemble_remote::protocol::SentQuestionAnswer;
 use ensemble_runs::{EnsembleRef, RunOptions};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -70,7 +70,7 @@ async fn same() {
         // What the loader refuses is nothing to compare.
         if engine
             .runs()
-            .prepare_run(EnsembleRef::from_file(&file), RunOptions::default())
+            .prepare_run(EnsembleRef::from_file_or_name(&file), RunOptions::default())
             .is_ok()
         {
             texts.push((file, text));
@@ -116,7 +116,7 @@ async fn questions() {
     let state = folded(&plan, &records);
     let reason = |state: &ConversationState| state.run_end().map(|ended| ended.completion_reason);
     assert_eq!(reason(&state), Some(CompletionReason::WaitingForInput));
-    let answer = QuestionAnswer {
+    let answer = SentQuestionAnswer {
         agent: "person".to_owned(),
         execution: 1,
         asked: records.len() as u64,
@@ -169,7 +169,7 @@ async fn questions() {
         .await
         .expect("it can be read");
     let inside = run
-        .find_nested("inner-1-1")
+        .find_nested_run("inner-1-1")
         .await
         .expect("it can be read")
         .expect("the inner run");
@@ -180,7 +180,7 @@ async fn questions() {
     );
 
     let listed: Vec<RunId> = remote()
-        .list_runs(10)
+        .list_latest_briefs(10)
         .await
         .expect("a list")
         .into_iter()
@@ -188,7 +188,7 @@ async fn questions() {
         .collect();
     let ids = ["aaaa", "bbbb", "cccc", "dddd"].map(|id| RunId::new(format!("{id}-20261123-080000000")));
     assert_eq!(listed, ids);
-    assert_eq!(remote().list_runs(2).await.expect("a list").len(), 2);
+    assert_eq!(remote().list_latest_briefs(2).await.expect("a list").len(), 2);
     assert_eq!(
         remote().resolve_run_id(Some("bbbb")).await.expect("one").as_str(),
         "bbbb-20261123-080000000"
@@ -220,7 +220,7 @@ async fn inner() {
     let there = remote().copy_run(&id, &store).await.expect("it can be read");
     let runs = engine.runs();
     let run = runs
-        .start_run(EnsembleRef::from_file("outer.yaml"), RunOptions::default())
+        .start_run(EnsembleRef::from_file_or_name("outer.yaml"), RunOptions::default())
         .await;
     let run = run.expect("it starts");
     let here = run.stored_run().clone();
@@ -242,7 +242,7 @@ async fn inner() {
     let inside = format!("{id}/sub/middle-1-1/sub/inner-1-1");
     assert!(remote().fetch_records(&inside, 0).await.expect("its records").is_over);
     assert_eq!(
-        remote().list_run_ids(10).await.expect("a list"),
+        remote().list_latest_run_ids(10).await.expect("a list"),
         std::slice::from_ref(&id)
     );
 
@@ -269,7 +269,7 @@ async fn inner() {
             .copy_run(&RunId::new(&*id), &store)
             .await
             .expect("it can be read");
-        assert_eq!(cut.list_nested_names().await.expect("names"), ["slow-1-1"]);
+        assert_eq!(cut.list_nested_run_names().await.expect("names"), ["slow-1-1"]);
     }
 }
 

@@ -18,7 +18,7 @@ use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Re
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_language::plan::Plan;
 use ensemble_remote::EngineClientError;
-use ensemble_remote::protocol::QuestionAnswer;
+use ensemble_remote::protocol::SentQuestionAnswer;
 use serde_json::json;
 
 use support::compare::folded;
@@ -205,7 +205,7 @@ async fn goes_on() {
         matches!(last, Some(Event::RunEnded(ended)) if ended.completion_reason == CompletionReason::WaitingForInput)
     };
     let records = records_when(id, waits).await;
-    let answer = QuestionAnswer {
+    let answer = SentQuestionAnswer {
         agent: "person".to_owned(),
         execution: 1,
         asked: records.len() as u64,
@@ -274,9 +274,9 @@ async fn goes_on_inside() {
         .expect("it can be read");
     let mut run = run;
     for name in ["middle-1-1", "inner-1-1"] {
-        assert_eq!(run.list_nested_names().await.expect("names"), [name]);
+        assert_eq!(run.list_nested_run_names().await.expect("names"), [name]);
         run = run
-            .find_nested(name)
+            .find_nested_run(name)
             .await
             .expect("it can be read")
             .expect("it is there");
@@ -375,7 +375,7 @@ async fn program_resumes() {
     ];
     let under_way = command(&batch).spawn().expect("the program starts");
     let row = loop {
-        let ids = remote().list_run_ids(10).await.expect("a list");
+        let ids = remote().list_latest_run_ids(10).await.expect("a list");
         if let Some(row) = ids.into_iter().find(|other| other.as_str() != id) {
             break row.to_string();
         }

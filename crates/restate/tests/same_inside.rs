@@ -13,7 +13,7 @@ use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, ExecutionProgress, Record};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::plan_with_results;
-use ensemble_remote::protocol::QuestionAnswer;
+use ensemble_remote::protocol::SentQuestionAnswer;
 use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use futures_util::stream::{self, StreamExt};
 use proptest::prelude::*;
@@ -86,7 +86,7 @@ fn waits(state: &ConversationState) -> bool {
 /// The run here, with the answer to each question.
 async fn here(runs: &Runs, file: &str) -> Value {
     let run = runs
-        .start_run(EnsembleRef::from_file(file), RunOptions::default())
+        .start_run(EnsembleRef::from_file_or_name(file), RunOptions::default())
         .await;
     let run = run.expect("it starts");
     let stored = run.stored_run().clone();
@@ -123,7 +123,7 @@ async fn there(plan: &Arc<Plan>, id: &str) -> (Value, usize) {
             .iter()
             .find(|slot| matches!(slot.progress, ExecutionProgress::Waiting(_)));
         let asks = &asks.expect("somebody asks").start;
-        let answer = QuestionAnswer {
+        let answer = SentQuestionAnswer {
             agent: asks.agent.to_string(),
             execution: asks.execution,
             asked: records.len() as u64,
@@ -171,7 +171,7 @@ async fn same_inside() {
         // What the loader refuses is nothing to compare.
         let ready = engine
             .runs()
-            .prepare_run(EnsembleRef::from_file(&file), RunOptions::default());
+            .prepare_run(EnsembleRef::from_file_or_name(&file), RunOptions::default());
         if ready.is_ok() {
             texts.push((file, text));
         }

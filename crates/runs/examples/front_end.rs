@@ -21,7 +21,8 @@ agents:
 /// What a front end shows, as lines of text.
 pub(crate) async fn front_end() -> Result<Vec<String>, RunError> {
     let mut shown = Vec::new();
-    let runs = Runs::open(Project::from_folder("."), RunHost::from_system()).with_store(Arc::new(MemoryStore::new()));
+    let runs =
+        Runs::for_project(Project::from_folder("."), RunHost::from_system()).with_store(Arc::new(MemoryStore::new()));
 
     // Start it, follow it, and answer in the middle.
     let run = runs

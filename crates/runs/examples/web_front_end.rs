@@ -38,7 +38,8 @@ agents:
 
 /// Returns the addresses of the server.
 pub(crate) fn create_router() -> Router {
-    let runs = Runs::open(Project::from_folder("."), RunHost::from_system()).with_store(Arc::new(MemoryStore::new()));
+    let runs =
+        Runs::for_project(Project::from_folder("."), RunHost::from_system()).with_store(Arc::new(MemoryStore::new()));
     Router::new()
         .route("/runs", post(start_run).get(list_runs))
         .route("/runs/{id}", get(show_run).delete(cancel_run))
@@ -65,7 +66,7 @@ async fn start_run(service: State<RunService>, body: Json<StartBody>) -> Result<
 }
 
 async fn list_runs(service: State<RunService>) -> Result<Json<Vec<RunSummary>>, HttpError> {
-    let summaries = service.list_summaries(100).await?;
+    let summaries = service.load_latest_summaries(100).await?;
     Ok(Json(summaries.into_iter().filter_map(Result::ok).collect()))
 }
 
@@ -79,7 +80,7 @@ async fn cancel_run(service: State<RunService>, id: Path<String>) -> Result<Stat
 }
 
 async fn list_requests(service: State<RunService>, id: Path<String>) -> Result<Json<Vec<PendingRequest>>, HttpError> {
-    Ok(Json(service.pending_requests(&parse_id(&id)?).await?))
+    Ok(Json(service.load_pending_requests(&parse_id(&id)?).await?))
 }
 
 /// The answer to a request that was shown: its address and its digest are those of the shown request.
@@ -98,7 +99,7 @@ async fn answer_request(
     let answer = RequestAnswer::Text(body.answer);
     let (shown, options) = ((&body.address, &body.digest), RunOptions::default());
     service
-        .answer_request(&parse_id(&id)?, shown, answer, AnswerSource::Page, options)
+        .answer_or_resume(&parse_id(&id)?, shown, answer, AnswerSource::Page, options)
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,13 +1,13 @@
-//! Why a run cannot be had, by kind. The words for a command line are the front end's.
+//! The errors of the run layer, by kind. The front end words them for a command line.
 //!
-//! Invariant: it names no option of a command line.
+//! Invariant: an error names no option of a command line.
 
 use std::path::PathBuf;
 
 use ensemble_core::conversation::{IllegalRecord, RecordsMergeError};
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;
-use ensemble_core::store::{ReadError, RunId, StoreError};
+use ensemble_core::store::{LogReadError, RunId, StoreError};
 use ensemble_project::ProjectError;
 
 use crate::inputs::InputError;
@@ -24,7 +24,7 @@ pub enum RunError {
     Store(#[from] StoreError),
     /// The log of a run cannot be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] LogReadError),
     /// The event of a record may not follow the records before it.
     #[error("the journal is damaged: {0}")]
     Illegal(#[from] IllegalRecord),
@@ -37,7 +37,7 @@ pub enum RunError {
     /// An answer to a question or a permission request was not used.
     #[error(transparent)]
     Answer(#[from] AnswerRefusal),
-    /// An answer is given for an agent that asks nobody.
+    /// An answer is given for an agent that asks no questions.
     #[error("an answer is given for `{agent}`, which is not an input agent")]
     AnswerForNobody {
         /// The agent.
@@ -45,14 +45,14 @@ pub enum RunError {
         /// The input agents of the ensemble.
         inputs: Vec<String>,
     },
-    /// A text or a model stands in for an agent that is not there.
+    /// A stub or a model is given for an agent that does not exist.
     #[error("there is no agent `{agent}`")]
     NoSuchAgent {
         /// The agent.
         agent: String,
         /// An agent that is spelled alike.
         similar: Option<String>,
-        /// The agents, those of inner ensembles included.
+        /// The agents, including those of nested ensembles.
         agents: Vec<String>,
     },
     /// A model answers for an agent that is neither an input agent nor a script agent.
@@ -74,7 +74,7 @@ pub enum RunError {
     NoTool {
         /// The tool.
         tool: String,
-        /// Is it denied?
+        /// True for a denied tool, false for an allowed tool.
         is_denied: bool,
         /// A tool that is spelled alike.
         similar: Option<String>,
@@ -89,17 +89,17 @@ pub enum RunError {
     Model {
         /// The override.
         given: String,
-        /// What is wrong with it.
+        /// The reason why the override is invalid.
         reason: String,
     },
     /// The cache of replies cannot be used.
     #[error("cannot use the cache {}: {source}", folder.display())]
     Cache {
-        /// Its folder.
+        /// The folder of the cache.
         folder: PathBuf,
-        /// Must the cache hold all replies?
+        /// True if the cache must contain all replies.
         only: bool,
-        /// Why it cannot be used.
+        /// The reason why the cache cannot be used.
         source: std::io::Error,
     },
     /// An ensemble contains itself.
@@ -133,7 +133,7 @@ pub enum RunError {
         run: RunId,
         /// The turn.
         turn: u32,
-        /// How many turns it has finished.
+        /// The number of finished turns.
         finished: usize,
     },
     /// The agent did not run in that turn.
@@ -165,12 +165,12 @@ pub enum RunError {
     /// Two runs cannot be merged.
     #[error(transparent)]
     Merge(#[from] RunMergeError),
-    /// An agent that has run is missing from the text by which the run is to go on.
+    /// The ensemble with which the run continues does not contain an agent that was executed.
     #[error("the ensemble has no agent `{agent}`, which ran before the end of turn {turn}")]
     AgentIsGone {
         /// The agent.
         agent: String,
-        /// The last turn that is kept.
+        /// The last turn whose results are kept.
         turn: u32,
     },
     /// No agent has that name.
@@ -179,13 +179,13 @@ pub enum RunError {
     /// A saved result does not hold the text of its ensemble.
     #[error("a saved result does not contain its ensemble")]
     NoEnsemble,
-    /// A folder holds no run.
+    /// A folder contains no run.
     #[error("{0} contains no journal.jsonl")]
     NotARun(String),
     /// The run is not waiting for that.
     #[error("{0}")]
     NotAsked(String),
-    /// The run is over and takes nothing more.
+    /// The run is closed and accepts no further input.
     #[error("the run is closed")]
     Closed,
     /// A durable execution engine did not hold the run.

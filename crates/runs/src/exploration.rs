@@ -1,29 +1,32 @@
 //! Exploration of an ensemble and of all ensembles that it names.
 //!
-//! Invariant: an ensemble is explored after those that its agents are.
+//! Invariant: an ensemble is explored after its nested ensembles.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ensemble_explore::{Exploration, Inside, NestedResults};
-use ensemble_project::nested::{NestedEnsemble, absolute_path};
+use ensemble_explore::{Exploration, KnownNestedResults, NestedResults};
+use ensemble_project::nested::{LoadedNestedEnsemble, absolute_ensemble_path};
 use ensemble_project::project::Project;
 
 /// Explores the outer and all nested ensembles. Each ensemble is explored after its own nested ensembles, whose results `explore` receives.
 /// Returns the exploration of the outer ensemble, and those of the nested ensembles in their order.
 pub fn explore_with_nested(
-    outer: &NestedEnsemble,
-    inner: &[NestedEnsemble],
+    outer: &LoadedNestedEnsemble,
+    inner: &[LoadedNestedEnsemble],
     project: &Project,
-    explore: &mut dyn FnMut(&NestedEnsemble, &Inside) -> Exploration,
+    explore: &mut dyn FnMut(&LoadedNestedEnsemble, &KnownNestedResults) -> Exploration,
 ) -> (Exploration, Vec<Exploration>) {
     let mut known_results: BTreeMap<PathBuf, NestedResults> = BTreeMap::new();
     let mut explorations: Vec<Option<Exploration>> = inner.iter().map(|_| None).collect();
-    let files: Vec<PathBuf> = inner.iter().map(|named| absolute_path(&named.path, project)).collect();
-    let inside = |named: &NestedEnsemble, known: &BTreeMap<PathBuf, NestedResults>| {
+    let files: Vec<PathBuf> = inner
+        .iter()
+        .map(|named| absolute_ensemble_path(&named.path, project))
+        .collect();
+    let inside = |named: &LoadedNestedEnsemble, known: &BTreeMap<PathBuf, NestedResults>| {
         let results = named.inner_files.iter();
         let results = results.filter_map(|(agent, file)| Some((agent.clone(), *known.get(file)?)));
-        results.collect::<Inside>()
+        results.collect::<KnownNestedResults>()
     };
     while let Some(next) = {
         let waits = |file: &PathBuf| files.contains(file) && !known_results.contains_key(file);
@@ -36,7 +39,7 @@ pub fn explore_with_nested(
             .or_else(|| unexplored.next())
     } {
         let exploration = explore(&inner[next], &inside(&inner[next], &known_results));
-        known_results.insert(files[next].clone(), exploration.nested_results());
+        known_results.insert(files[next].clone(), exploration.to_nested_results());
         explorations[next] = Some(exploration);
     }
     let of_outer = explore(outer, &inside(outer, &known_results));

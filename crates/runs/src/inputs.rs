@@ -1,4 +1,4 @@
-//! `inputs`: what a run is given by name, checked against what its ensemble declares, before anything runs.
+//! The inputs of a run, checked against the inputs that its ensemble declares, before the run starts.
 //!
 //! Invariant: all wrong inputs are reported together.
 
@@ -15,21 +15,21 @@ use serde_json::{Value, json};
 /// An input that is missing or wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputError {
-    /// It has no default, and none is given.
+    /// An input without a default is missing.
     Missing {
         /// The input.
         name: Arc<str>,
         /// The type of its value.
         type_name: String,
     },
-    /// It is given, and not declared.
+    /// A value is given for an input that is not declared.
     Undeclared {
         /// The name.
         name: Arc<str>,
         /// An input that is spelled alike.
         similar: Option<String>,
     },
-    /// Its value does not match its schema.
+    /// A value does not match the schema of its input.
     OffSchema {
         /// The input.
         name: Arc<str>,
@@ -71,7 +71,7 @@ pub(crate) fn resolve_inputs(ensemble: &Ensemble, given: &InputValues) -> Result
             Err(error) => wrong.push(error),
         }
     }
-    wrong.extend(list_undeclared_inputs(
+    wrong.extend(list_undeclared_input_errors(
         ensemble,
         declared,
         given.values.iter().map(|(name, _)| name),
@@ -80,7 +80,7 @@ pub(crate) fn resolve_inputs(ensemble: &Ensemble, given: &InputValues) -> Result
 }
 
 /// Returns an error for each name that is not a declared input, with a similar name.
-pub(crate) fn list_undeclared_inputs<'a>(
+pub(crate) fn list_undeclared_input_errors<'a>(
     ensemble: &Ensemble,
     declared: &[InputDeclaration],
     names: impl Iterator<Item = &'a Arc<str>>,

@@ -1,21 +1,21 @@
 //! The run layer: starts, follows, answers, cancels, resumes, continues, forks and replays runs of ensembles.
 //!
 //! - [`run()`] runs one ensemble to its end.
-//! - [`Runs`] starts runs and goes on with recorded ones; [`RunOptions`] is what a run is given.
-//! - [`RunHandle`] is the handle of a run that is driven: [`RunHandle::events`], [`RunHandle::answer_request`], [`RunHandle::continue_with_message`],
+//! - [`Runs`] starts new runs and continues recorded runs; [`RunOptions`] contains the options of a run.
+//! - [`RunHandle`] is the handle of a running run: [`RunHandle::events`], [`RunHandle::answer_request`], [`RunHandle::continue_with_message`],
 //!   [`RunHandle::cancel`], [`RunHandle::wait_for_end`].
-//! - [`RunService`](crate::service::run_service::RunService) holds runs for several clients: detached, followed, answered, cancelled, listed.
-//! - [`RunHost`] is the world around runs: environment, clock, randomness, watchdog, and who is asked.
-//! - [`crate::store::files::FileStore`] keeps runs in files; every other [`RunStore`](ensemble_core::store::RunStore) will do, such as
+//! - [`RunService`](crate::service::run_service::RunService) drives runs for several clients, which follow, answer, cancel and list them.
+//! - [`RunHost`] is the environment of runs: variables, clock, randomness, watchdog and operator.
+//! - [`crate::store::files::FileStore`] stores runs in files. Every other [`RunStore`](ensemble_core::store::RunStore) can be used as well, such as
 //!   [`MemoryStore`](ensemble_core::store::MemoryStore).
 //!
 //! Runs are driven in tasks on the caller's tokio runtime, any number of them in one process. The crate installs no signal
-//! handler, writes to no standard stream, and reads nothing of the process save through [`RunHost::from_system`] and
+//! handler, writes to no standard stream, and reads the environment of the process only through [`RunHost::from_system`] and
 //! [`Project::from_process`].
 //!
 //! - A run is a task: [`ReadyRun::start`] spawns it on the caller's runtime, and dropping the handle does not end it.
-//! - A subscriber has a bounded queue. Records that it has missed are read from the log; each record is delivered once. Live pieces are marked
-//!   as not committed, and a subscriber that is behind loses them.
+//! - A subscriber has a bounded queue. Missed records are read from the log, and each record is delivered once. Live events are marked
+//!   as not committed, and a slow subscriber loses them.
 //! - While an operator is asked, the time limits of the run and the turn pause. While an operator decides about a tool, the time limit of the
 //!   execution pauses too.
 //!
@@ -52,14 +52,14 @@ pub use crate::drive::run::{FinishedRun, RunHandle};
 pub use crate::drive::run_events::RunEventStream;
 pub use crate::fork::forked_run::{ForkChanges, PreparedFork};
 pub use crate::fork::merged_run::MergedRun;
-pub use crate::options::arguments::can_name_permission;
+pub use crate::options::arguments::is_possible_permission_name;
 pub use crate::options::replacements::{AgentReplacements, ReplyStub};
 pub use crate::options::run_options::{ReplyCacheFolder, RunOptions};
-pub use crate::service::answer_checks::check_option_answers;
+pub use crate::service::answer_checks::check_and_resolve_answers;
 pub use crate::start::ready::ReadyRun;
 pub use crate::start::recorded_run::RecordedRun;
-pub use crate::start::runs::{EnsembleRef, HeldRun, Runs, WhichRun};
-pub use crate::start::substitutes::OutputMode;
+pub use crate::start::runs::{EnsembleRef, LeasedRun, RunSelector, Runs};
+pub use crate::start::substitutes::StubOutputMode;
 pub use ensemble_agents::agent::kinds::generator::{ConversationSnapshot, GeneratorRequest, ResponseGenerator};
 pub use ensemble_agents::agent::kinds::input::PreparedAnswers;
 pub use ensemble_agents::agent::kinds::input::StubbedInputQuestion;

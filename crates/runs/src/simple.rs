@@ -1,6 +1,6 @@
-//! The shortest way to a run: one ensemble, its options, and its result.
+//! The shortest way to run an ensemble: the ensemble, its options, and its result.
 //!
-//! Invariant: a run that nobody can answer ends; it does not wait.
+//! Invariant: a run without an operator ends if it needs an answer, and does not wait.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use crate::options::run_options::RunOptions;
 use crate::project::Project;
 use crate::start::runs::{EnsembleRef, Runs};
 
-/// A run that begins when it is awaited. [`run()`] makes it.
+/// A builder of a run. The run starts when the builder is awaited.
 #[must_use = "a run begins when it is awaited"]
 pub struct RunBuilder {
     ensemble: EnsembleRef,
@@ -30,10 +30,9 @@ pub struct RunBuilder {
     store: Option<Arc<dyn RunStore>>,
 }
 
-/// Runs the ensemble in a file, or of that name, as the process sees it: from its folder, with its environment.
-///
-/// Nobody is asked: an input agent without an answer or a default ends the run as `waiting_for_input`. Use
-/// [`RunBuilder::start`] to answer while the run goes on, and [`Runs`] for runs that are resumed, forked or replayed.
+/// Creates a builder for a run of the ensemble with this file or name, with the folder and environment of the process. No operator answers
+/// questions, so an input agent without an answer or a default ends the run as `waiting_for_input`. Use [`RunBuilder::start`] to answer
+/// during the run, and [`Runs`] to resume, fork or replay runs.
 pub fn run(ensemble: impl Into<EnsembleRef>) -> RunBuilder {
     RunBuilder {
         ensemble: ensemble.into(),
@@ -45,17 +44,17 @@ pub fn run(ensemble: impl Into<EnsembleRef>) -> RunBuilder {
 }
 
 impl RunBuilder {
-    /// With this input; without one, the ensemble's `default_task` is the input.
+    /// Sets the input of the run. The default input is the ensemble's `default_task`.
     pub fn with_input(self, input: impl Into<Arc<str>>) -> Self {
         self.change_options(|options| options.with_input(input))
     }
 
-    /// With this value in the context before the first turn.
+    /// Sets a value of the context before the first turn.
     pub fn with_value(self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
         self.change_options(|options| options.with_input_value(key, value))
     }
 
-    /// With this answer of an input agent, every time it asks; a list answers by execution.
+    /// Sets the answer of an input agent to all its questions. A list answers the executions in order.
     pub fn with_answer(self, agent: impl Into<String>, answer: impl Into<Value>) -> Self {
         self.change_options(|options| options.with_answer(agent, answer))
     }
@@ -70,8 +69,8 @@ impl RunBuilder {
         self.change_options(|options| options.with_generator(agent, generator))
     }
 
-    /// With another model for a profile (`*`: all), as `PROVIDER/MODEL` or `simulated`.
-    pub fn with_model(self, profile: &str, model: &str) -> Self {
+    /// Replaces the model of a profile (`*`: of all profiles) with `PROVIDER/MODEL` or `simulated`.
+    pub fn with_model_override(self, profile: &str, model: &str) -> Self {
         self.change_options(|options| options.with_model_override(profile, model))
     }
 
@@ -80,18 +79,18 @@ impl RunBuilder {
         self.change_options(|options| options.with_allowed_tool(tool))
     }
 
-    /// Looks for ensembles, scripts and configurations from this folder.
+    /// Searches ensembles, scripts and configurations from this folder.
     pub fn with_folder(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.project.folder = folder.into();
         self
     }
 
-    /// In this world instead of the process's own.
+    /// Uses this host instead of the environment of the process.
     pub fn with_host(self, host: RunHost) -> Self {
         Self { host, ..self }
     }
 
-    /// Keeps the run in this store instead of `.ensemble/runs`.
+    /// Stores the run in this store instead of `.ensemble/runs`.
     pub fn with_store(self, store: Arc<dyn RunStore>) -> Self {
         Self {
             store: Some(store),
@@ -99,6 +98,7 @@ impl RunBuilder {
         }
     }
 
+    /// Applies a change to the options.
     fn change_options(self, change: impl FnOnce(RunOptions) -> RunOptions) -> Self {
         Self {
             options: change(self.options),
@@ -106,20 +106,22 @@ impl RunBuilder {
         }
     }
 
-    /// Starts the run and returns its handle, which answers questions. The run is driven in a task of its own.
+    /// Starts the run in a separate task. Returns its handle, which can answer questions.
     ///
     /// # Errors
-    /// The ensemble has errors, an agent cannot run, an option does not fit, or the store cannot be written.
+    ///
+    /// The ensemble has errors, an agent cannot run, an option does not match the ensemble, or the store cannot be written.
     pub async fn start(self) -> Result<RunHandle, RunError> {
-        let mut runs = Runs::open(self.project, self.host);
+        let mut runs = Runs::for_project(self.project, self.host);
         if let Some(store) = self.store {
             runs = runs.with_store(store);
         }
         runs.start_run(self.ensemble, self.options).await
     }
 
-    async fn drive_to_end(mut self) -> Result<RunOutcome, RunError> {
-        self.host = self.host.without_handle_questions();
+    /// Runs the ensemble to its end without an operator, and returns the outcome.
+    async fn run_unattended(mut self) -> Result<RunOutcome, RunError> {
+        self.host = self.host.without_handle_as_operator();
         let run = self.start().await?;
         let finished = run.wait_and_close().await?;
         Ok(RunOutcome {
@@ -134,45 +136,45 @@ impl IntoFuture for RunBuilder {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.drive_to_end())
+        Box::pin(self.run_unattended())
     }
 }
 
-/// The end of a run, and its outputs.
+/// The outcome of a run: its end and its outputs.
 pub struct RunOutcome {
     run: RunId,
     state: ConversationState,
 }
 
 impl RunOutcome {
-    /// Returns the run's id, under which it can be resumed, continued and replayed.
+    /// Returns the id of the run, for resuming, continuing and replaying it.
     pub fn run_id(&self) -> &RunId {
         &self.run
     }
 
-    /// Returns why the run has ended.
+    /// Returns the reason for the end of the run.
     pub fn completion_reason(&self) -> CompletionReason {
         let run_end = self.state.run_end();
         run_end.map_or(CompletionReason::Cancelled, |ended| ended.completion_reason)
     }
 
-    /// More about the end: which limit, which agent, which condition.
+    /// Returns details of the end: the limit, the agent or the condition.
     pub fn end_detail(&self) -> Option<&str> {
         self.state.run_end()?.detail.as_deref()
     }
 
-    /// Did the conversation end by itself?
+    /// Returns whether the conversation was completed without an interruption or a limit.
     pub fn is_completed(&self) -> bool {
         self.completion_reason() == CompletionReason::Completed
     }
 
-    /// Returns whether the run reached its goal: its exit code is 0.
+    /// Returns whether the run reached its goal, so that its exit code is 0.
     pub fn is_success(&self) -> bool {
         self.state.run_end().is_some_and(RunEnded::is_success)
     }
 
-    /// Returns the latest output of an agent: a JSON object.
-    pub fn latest_output(&self, agent: &str) -> Option<Arc<Value>> {
+    /// Returns the output of an agent's latest successful execution, a JSON object.
+    pub fn latest_successful_output(&self, agent: &str) -> Option<Arc<Value>> {
         let entries = self.state.list_executions().filter(|entry| *entry.agent_name == *agent);
         entries
             .filter(|entry| entry.is_success())
@@ -180,28 +182,32 @@ impl RunOutcome {
             .map(|entry| entry.output_data())
     }
 
-    /// Returns the text of an agent's latest output: its `response`.
-    pub fn latest_text(&self, agent: &str) -> Option<String> {
-        Some(self.latest_output(agent)?.get("response")?.as_str()?.to_owned())
+    /// Returns the `response` of an agent's latest successful output.
+    pub fn latest_response_text(&self, agent: &str) -> Option<String> {
+        Some(
+            self.latest_successful_output(agent)?
+                .get("response")?
+                .as_str()?
+                .to_owned(),
+        )
     }
 
-    /// Returns the answer of the run as text: its declared result, or the latest output of an agent that speaks for the
-    /// ensemble.
+    /// Returns the answer of the run as text: the declared result, or the latest output of an agent that can answer for the ensemble.
     pub fn answer_text(&self) -> Option<String> {
         find_run_answer(&self.state).map(|output| output_text(&output))
     }
 
-    /// Returns a value of the context with which the run ended.
+    /// Returns a value of the context at the end of the run.
     pub fn context_value(&self, key: &str) -> Option<Arc<Value>> {
         self.state.context().get(key).cloned()
     }
 
-    /// Returns the whole result, as `ensemble run --output json` prints it.
+    /// Returns the whole result as the JSON of `ensemble run --output json`.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(RunResult(&self.state)).unwrap_or_default()
     }
 
-    /// Returns the state with which the run ended.
+    /// Returns the state at the end of the run.
     pub fn state(&self) -> &ConversationState {
         &self.state
     }

@@ -1,9 +1,9 @@
 //! Single executions of a run that another engine drives.
 //!
-//! A durable engine decides the turns of a run itself, with the same fold and the same resolver, and gives each execution
-//! to a worker. The worker performs it here as a run would: with its attempts, pauses, time limits, parts and tools.
+//! A durable engine decides the turns of a run itself, with the same state and the same resolver, and passes each execution to a worker.
+//! The worker performs the execution as a run would: with its attempts, pauses, time limits, parts and tools.
 //!
-//! Invariant: an execution is performed by the same executor as in a run, and no turn is finished or begun.
+//! Invariant: an execution is performed by the same executor as in a run, and no turn is finished or started.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,63 +24,66 @@ use crate::prepare::PreparedEnsemble;
 use crate::start::ready::AgentBuildOptions;
 use crate::start::runs::Runs;
 
-/// Executions to be performed.
+/// The pending executions of an open turn, with everything that is needed to perform them.
 pub struct PendingExecutions {
     /// The ensemble.
     pub prepared: Arc<PreparedEnsemble>,
     /// The state with the open turn. [`records_for_agent`] returns the records for a state in which one execution is pending.
     pub state: ConversationState,
-    /// The options. They can be those of a run around this one: names of agents and tools that are not here are no errors.
+    /// The options. They can be those of an outer run, so unknown names of agents and tools are not errors.
     pub options: RunOptions,
-    /// Drives the runs of inner ensembles; without it they are driven here.
+    /// The driver of nested runs. Without a driver, this process drives the nested runs.
     pub inner_run_driver: Option<Arc<dyn NestedRunDriver>>,
-    /// The rest of the turn's time, if that is not the whole.
+    /// The remaining time of the turn. `None` means the whole time limit.
     pub turn_ends_in: Option<Duration>,
-    /// Records that `state` contains and that no sink has.
+    /// Records that `state` contains and that no sink has received.
     pub earlier_records: Vec<Record>,
-    /// Keeps the records of executions that have not ended; without it they are returned with the end.
+    /// The receiver of records of executions that have not ended. Without a receiver, all records are returned at the end.
     pub record_sink: Option<Box<dyn RecordSink>>,
     /// Interruptions that end the executions.
     pub interruptions: mpsc::UnboundedReceiver<RunInterruption>,
 }
 
-/// Keeps records of executions that have not ended.
+/// A receiver that stores the records of executions that have not ended.
 pub trait RecordSink: Send {
-    /// Keeps the records, and returns when they are safe: only then the executions continue from them.
-    fn keep_records(&mut self, records: Vec<Record>) -> BoxFuture<'_, ()>;
+    /// Stores the records. The future completes when the records are durable, because the executions continue only then.
+    fn store_records(&mut self, records: Vec<Record>) -> BoxFuture<'_, ()>;
 }
 
-/// The result of an execution.
+/// The records of performed executions, and their nested runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PerformedExecutions {
-    /// The records that no sink has, numbered from the end of the records before them.
+    /// The records that no sink has received, numbered after the earlier records.
     pub records: Vec<Record>,
-    /// The runs of its inner ensembles.
-    pub inner_runs: Vec<InnerRun>,
+    /// The nested runs.
+    pub inner_runs: Vec<RecordedNestedRun>,
 }
 
-/// A run inside a run, with the runs inside it.
+/// A recorded nested run, with the text of its ensemble, its records and its own nested runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct InnerRun {
-    /// Its name.
+pub struct RecordedNestedRun {
+    /// The name of the nested run.
     pub name: String,
-    /// The text of its ensemble.
+    /// The text of the ensemble.
     pub ensemble: String,
-    /// Its records.
+    /// The records of the nested run.
     pub records: Vec<Record>,
-    /// The runs inside it.
-    pub inner_runs: Vec<InnerRun>,
+    /// The nested runs of this nested run.
+    pub inner_runs: Vec<RecordedNestedRun>,
 }
 
 impl Runs {
-    /// Performs what is pending in the open turn, until it ends, is interrupted, or waits for an answer. Nothing is stored, and
-    /// no turn is finished or begun. Nobody is asked; the options contain the answers.
-    ///
-    /// The sink is not given the start of the first attempt alone: whoever calls this knows that it begins.
+    /// Performs the pending executions of the open turn until they end, are interrupted, or wait for an answer. Stores nothing, and neither
+    /// finishes the turn nor starts a new one. Answers come only from the options, not from an operator. The sink does not receive a first
+    /// record that only starts an attempt.
     ///
     /// # Errors
-    /// An agent cannot run here, or an option does not fit the ensemble.
-    pub fn perform_pending(&self, pending: PendingExecutions) -> BoxFuture<'_, Result<PerformedExecutions, RunError>> {
+    ///
+    /// An agent cannot run here, or an option does not match the ensemble.
+    pub fn perform_pending_executions(
+        &self,
+        pending: PendingExecutions,
+    ) -> BoxFuture<'_, Result<PerformedExecutions, RunError>> {
         let PendingExecutions {
             prepared,
             mut state,
@@ -92,7 +95,7 @@ impl Runs {
             interruptions,
         } = pending;
         Box::pin(async move {
-            let mut log = TurnLog {
+            let mut log = UntilTurnEndLog {
                 records: earlier_records,
                 sink: record_sink,
                 has_kept: false,
@@ -108,7 +111,7 @@ impl Runs {
             ensemble_process::wait_and_kill_strays().await;
             Ok(PerformedExecutions {
                 records: log.records,
-                inner_runs: read_inner_runs(&*stored).await?,
+                inner_runs: load_nested_runs(&*stored).await?,
             })
         })
     }
@@ -168,8 +171,9 @@ pub(crate) struct ExecutionDrive {
     pub(crate) interruptions: mpsc::UnboundedReceiver<RunInterruption>,
 }
 
-/// Returns the starts of attempts of this agent's pending execution that began at these times and left no record, as the next records.
-pub fn unrecorded_starts(state: &ConversationState, agent: &Arc<str>, times: &[DateTime<Utc>]) -> Vec<Record> {
+/// Creates the start records of attempts that began at these times and left no record. The attempts belong to the agent's pending
+/// execution. Returns an empty list if the agent has no open execution.
+pub fn rebuild_unrecorded_starts(state: &ConversationState, agent: &Arc<str>, times: &[DateTime<Utc>]) -> Vec<Record> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let Some(slot) = slots.into_iter().find(|slot| *slot.start.agent == **agent) else {
         return Vec::new();
@@ -189,9 +193,9 @@ pub fn unrecorded_starts(state: &ConversationState, agent: &Arc<str>, times: &[D
     starts.collect()
 }
 
-/// Returns the records of a run until now as one agent of the open turn needs them: in the open turn, only what
-/// concerns the agent.
-pub fn records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
+/// Returns the records that the execution of one agent needs: all records before the open turn, and from the open turn only records of the
+/// run and of this agent.
+pub fn filter_records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
     let is_turn_start = |record: &Record| matches!(record.event, Event::TurnStarted(_));
     let Some(open) = records.iter().rposition(is_turn_start) else {
         return records.to_vec();
@@ -214,18 +218,18 @@ pub fn records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
     before.iter().cloned().chain(concerned).collect()
 }
 
-/// Returns the runs inside a run, with their records.
-fn read_inner_runs(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, RunError>> {
+/// Loads the nested runs of a run with their records, and recursively their own nested runs.
+fn load_nested_runs(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<RecordedNestedRun>, RunError>> {
     Box::pin(async move {
         let mut inner_runs = Vec::new();
-        for name in run.list_nested_names().await? {
-            let Some(inner) = run.find_nested(&name).await? else {
+        for name in run.list_nested_run_names().await? {
+            let Some(inner) = run.find_nested_run(&name).await? else {
                 continue;
             };
-            inner_runs.push(InnerRun {
-                ensemble: inner.load_ensemble().await?,
+            inner_runs.push(RecordedNestedRun {
+                ensemble: inner.load_ensemble_text().await?,
                 records: inner.read_journal().await?.records,
-                inner_runs: read_inner_runs(&*inner).await?,
+                inner_runs: load_nested_runs(&*inner).await?,
                 name,
             });
         }
@@ -233,17 +237,18 @@ fn read_inner_runs(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, R
     })
 }
 
-/// Takes records until the turn or the conversation would end.
-struct TurnLog {
-    /// The records that the sink does not have.
+/// A log that collects or forwards records, and ends the execution at the end of the turn or of the conversation.
+struct UntilTurnEndLog {
+    /// The records that the sink has not received.
     records: Vec<Record>,
     sink: Option<Box<dyn RecordSink>>,
     has_kept: bool,
 }
 
-impl TurnLog {
-    /// Returns whether the sink needs the records before the executions continue.
-    fn has_unsafe_records(&self) -> bool {
+impl UntilTurnEndLog {
+    /// Returns whether the sink must store records before the executions continue. Before the first transfer, records that only start
+    /// attempts do not count.
+    fn needs_storing(&self) -> bool {
         let is_start = |record: &Record| matches!(record.event, Event::ExecutionStarted(_));
         match self.has_kept {
             true => !self.records.is_empty(),
@@ -252,7 +257,7 @@ impl TurnLog {
     }
 }
 
-impl RunLog for TurnLog {
+impl RunLog for UntilTurnEndLog {
     fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
         LogFuture::ready(match &record.event {
             Event::TurnFinished(turn) => Err(CommitError::EndOfRecord { turn: turn.turn }),
@@ -265,7 +270,7 @@ impl RunLog for TurnLog {
     }
 
     fn sync(&mut self, _point: SyncPoint) -> LogFuture<'_> {
-        if !self.has_unsafe_records() {
+        if !self.needs_storing() {
             return LogFuture::ready(Ok(()));
         }
         let Some(sink) = &mut self.sink else {
@@ -274,12 +279,13 @@ impl RunLog for TurnLog {
         self.has_kept = true;
         let records = std::mem::take(&mut self.records);
         LogFuture::boxed(async move {
-            sink.keep_records(records).await;
+            sink.store_records(records).await;
             Ok(())
         })
     }
 }
 
+/// A reporter that ignores all events.
 struct SilentReporter;
 
 impl Reporter for SilentReporter {

@@ -8,7 +8,7 @@ use ensemble_core::conversation::{CompletionReason, Event, Record, RunCanceller,
 use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::{Durability, MemoryStore, RunStore};
 use ensemble_language::data::RunContext;
-use ensemble_runs::store::files::FileStore;
+use ensemble_runs::store::files::FileRunStore;
 use ensemble_runs::{
     EnsembleRef, InputError, LiveEventKind, Project, RunError, RunEvent, RunEventKind, RunHost, RunOptions, Runs,
 };
@@ -23,7 +23,7 @@ fn runs(files: &[(&str, &str)]) -> (tempfile::TempDir, Runs) {
     for (name, text) in files {
         write(&folder.path().join(name), text);
     }
-    let runs = Runs::open(
+    let runs = Runs::for_project(
         Project::from_folder(folder.path().canonicalize().expect("it is there")),
         RunHost::from_system(),
     );
@@ -178,8 +178,8 @@ async fn every_subscriber_gets_every_record_once_from_wherever_it_asks() {
     let (_folder, runs) = runs(&[LOOP, TICK]);
     let options = RunOptions::default();
     let mut ready = runs.prepare_run("loop.yaml", options).expect("ready");
-    ready.set_input("go".into());
-    let run = ready.start().await.expect("starts");
+    ready.set_input_or_message("go".into());
+    let run = ready.start_and_spawn().await.expect("starts");
     // One that is there from the beginning, and one that reads a record and then nothing before the end.
     let (early, mut slow) = (run.events(), run.events());
     let first = slow.next().await.expect("the log can be read").expect("a record");
@@ -407,13 +407,13 @@ async fn a_conversation_is_continued_resumed_and_forked_on_any_store() {
     let folder = tempfile::tempdir().expect("a folder");
     let stores: [Arc<dyn RunStore>; 2] = [
         Arc::new(MemoryStore::new()),
-        Arc::new(FileStore::for_project(folder.path())),
+        Arc::new(FileRunStore::for_project(folder.path())),
     ];
     for store in stores {
         let (_files, runs) = runs(&[ASK, TWICE]);
         let runs = runs.with_store(store);
-        let waiting =
-            Runs::open(runs.project().clone(), RunHost::from_system().without_operator()).with_store(runs.store());
+        let waiting = Runs::for_project(runs.project().clone(), RunHost::from_system().without_operator())
+            .with_store(runs.store());
         let run = waiting
             .start_run("ask.yaml", RunOptions::default())
             .await
@@ -423,7 +423,7 @@ async fn a_conversation_is_continued_resumed_and_forked_on_any_store() {
         let id = run.wait_and_close().await.expect("closes").run;
         let options = || RunOptions::default().with_answer("person", "5");
         assert!(matches!(
-            runs.continue_run(&id, "more", options()).await,
+            runs.continue_with_message(&id, "more", options()).await,
             Err(RunError::NotEnded(_))
         ));
         let run = runs.resume_run(&id, options()).await.expect("resumes");
@@ -451,7 +451,7 @@ async fn a_conversation_is_continued_resumed_and_forked_on_any_store() {
             .prepare_fork(&id, 1, context, None, options())
             .await
             .expect("forks");
-        let run = fork.ready.start().await.expect("starts");
+        let run = fork.ready.start_and_spawn().await.expect("starts");
         assert_eq!(
             run.wait_for_end().await.expect("ends").completion_reason,
             CompletionReason::Completed
@@ -492,13 +492,13 @@ async fn a_clock_before_1970_does_no_harm() {
     let store = runs.store();
     let began = DateTime::<Utc>::UNIX_EPOCH - chrono::Duration::days(40_000);
     let host = RunHost::from_system().with_clock(move || began);
-    let runs = Runs::open(runs.project().clone(), host).with_store(store.clone());
+    let runs = Runs::for_project(runs.project().clone(), host).with_store(store.clone());
     let options = RunOptions::default().with_answer("person", "21");
     let run = runs.start_run("ask.yaml", options).await.expect("it starts");
     let finished = run.wait_and_close().await.expect("it ends");
     let ended = finished.state.run_end().expect("it has ended");
     assert_eq!(ended.completion_reason, CompletionReason::Completed);
-    let recorded = store.find_latest().await.expect("a run");
+    let recorded = store.find_latest_run().await.expect("a run");
     assert!(recorded.id().as_str().contains("-18600626-"), "{}", recorded.id());
     let records = recorded.read_journal().await.expect("the log can be read").records;
     assert!(records.iter().all(|record| record.at == began));
@@ -514,7 +514,7 @@ async fn a_journal_with_an_illegal_event_is_refused_with_the_number_of_the_recor
         .expect("it starts");
     let id = run.id().clone();
     run.wait_and_close().await.expect("it ends");
-    let stored = runs.store().find_run(id.as_str()).await.expect("it is kept");
+    let stored = runs.store().find_run_by_prefix(id.as_str()).await.expect("it is kept");
     let journal = stored.read_journal().await.expect("memory can be read");
     let last = journal.records.last().expect("a record").clone();
     let seq = last.seq + 1;

@@ -16,7 +16,7 @@ const TEXT: &str = "name: e\nagents: [{name: gate, input: {prompt: 'Go?'}}]\n";
 fn service(folder: &Path) -> RunService {
     std::fs::create_dir_all(folder.join(".ensemble")).expect("a folder");
     let host = RunHost::from_system().without_operator();
-    RunService::new(Runs::open(Project::from_folder(folder), host))
+    RunService::new(Runs::for_project(Project::from_folder(folder), host))
 }
 
 /// Runs the ensemble until it waits, under this id.
@@ -85,13 +85,13 @@ async fn no_id_reads_or_changes_a_run_of_another_project() {
     ] {
         let id = RunId::new(text);
         assert!(is_refused(own.load_summary(&id).await), "{text}");
-        assert!(is_refused(own.recorded_events(&id).await), "{text}");
+        assert!(is_refused(own.read_records_with_nested(&id).await), "{text}");
         assert!(is_refused(own.load_recorded_run(&id).await), "{text}");
         assert!(own.follow_run(&id, 0).await.is_err(), "{text}");
         assert!(is_refused(own.resume_run(&id, RunOptions::default()).await), "{text}");
         assert!(is_refused(own.cancel_run(&id, "client").await), "{text}");
-        assert!(is_refused(own.pending_requests(&id).await), "{text}");
-        assert!(is_refused(own.runs().lease_run(&id).await.map(drop)), "{text}");
+        assert!(is_refused(own.load_pending_requests(&id).await), "{text}");
+        assert!(is_refused(own.runs().lease_and_load_run(&id).await.map(drop)), "{text}");
         assert!(own.runs().resolve_record(&id).await.is_err(), "{text}");
     }
     let own_id = start(&own, "mine").await.expect("it begins");
@@ -103,7 +103,7 @@ async fn an_answer_to_nothing_is_an_error_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let service = service(folder.path());
     let id = start(&service, "waits").await.expect("it begins");
-    let open = service.pending_requests(&id).await.expect("it waits");
+    let open = service.load_pending_requests(&id).await.expect("it waits");
     let request = open.first().expect("a question");
     let nobody: RequestAddress = "nobody".parse().expect("an address");
     let digest = RequestDigest::default();
@@ -116,7 +116,7 @@ async fn an_answer_to_nothing_is_an_error_at_once() {
             RequestAnswer::Text("yes".into()),
             RequestAnswer::Permission(PermissionDecision::Once),
         ] {
-            let answered = service.answer_request(
+            let answered = service.answer_or_resume(
                 &run,
                 (address, digest),
                 answer,

@@ -12,13 +12,13 @@ const ECHO: &str = "name: echo\nmodel_profiles: {m: {provider: simulated, replie
 fn open_runs() -> (tempfile::TempDir, Runs) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().canonicalize().expect("it is there");
-    let runs = Runs::open(Project::from_folder(path), RunHost::from_system().without_operator());
+    let runs = Runs::for_project(Project::from_folder(path), RunHost::from_system().without_operator());
     (folder, runs.with_store(Arc::new(MemoryStore::new())))
 }
 
 async fn say(runs: &Runs, run: &RunId, text: &str) {
     let continued = runs
-        .continue_run(run, text, RunOptions::default())
+        .continue_with_message(run, text, RunOptions::default())
         .await
         .expect("it continues");
     continued.wait_and_close().await.expect("it ends");
@@ -33,7 +33,13 @@ async fn part(runs: &Runs) -> (RunId, RunId) {
         .expect("it starts");
     let one = one.wait_and_close().await.expect("it ends").run;
     let fork = runs.prepare_fork(&one, 1, RunContext::default(), None, RunOptions::default());
-    let other = fork.await.expect("a fork").ready.start().await.expect("it starts");
+    let other = fork
+        .await
+        .expect("a fork")
+        .ready
+        .start_and_spawn()
+        .await
+        .expect("it starts");
     let other = other.wait_and_close().await.expect("it ends").run;
     say(runs, &one, "left").await;
     say(runs, &other, "right").await;
@@ -51,7 +57,7 @@ async fn a_merged_run_continues_with_the_messages_of_both() {
     assert_eq!(merged.origins, [one, other]);
     assert_eq!((merged.shared_messages, merged.added_messages), (1, [1, 1]));
     let continued = runs
-        .continue_run(&merged.run, "both", RunOptions::default())
+        .continue_with_message(&merged.run, "both", RunOptions::default())
         .await
         .expect("it continues");
     let state = continued.wait_and_close().await.expect("it ends").state;
@@ -69,7 +75,7 @@ async fn a_merged_run_continues_with_the_messages_of_both() {
 async fn a_run_that_is_still_running_is_not_merged() {
     let (_folder, runs) = open_runs();
     let (one, other) = part(&runs).await;
-    let held = runs.lease_run(&other).await.expect("nobody drives it");
+    let held = runs.lease_and_load_run(&other).await.expect("nobody drives it");
     for (a, b) in [(&one, &other), (&other, &one)] {
         let error = runs.merge_runs(a, b, MergeOrder::Sequence, Durability::None).await;
         let Err(RunError::Merge(RunMergeError::Running { run, .. })) = error else {

@@ -62,7 +62,7 @@ fn fixture() -> Fixture {
         write(&folder.path().join(name), text);
     }
     let project = Project::from_folder(folder.path().canonicalize().expect("it is there"));
-    let runs = Runs::open(project, RunHost::from_system()).with_store(Arc::new(MemoryStore::new()));
+    let runs = Runs::for_project(project, RunHost::from_system()).with_store(Arc::new(MemoryStore::new()));
     Fixture {
         service: RunService::new(runs.clone()),
         runs,
@@ -98,22 +98,22 @@ impl Fixture {
 
     async fn wait_for_all(&self, id: &RunId, count: usize) {
         let service = self.service.clone();
-        let all = |_: &_| service.open_requests(id).len() == count;
+        let all = |_: &_| service.live_open_requests(id).len() == count;
         self.service
-            .wait_for_request(id, all)
+            .wait_for_open_request(id, all)
             .await
             .expect("it asks everything");
     }
 
     async fn pending(&self, id: &RunId) -> Vec<PendingRequest> {
-        self.service.pending_requests(id).await.expect("it can be read")
+        self.service.load_pending_requests(id).await.expect("it can be read")
     }
 
     async fn answer(&self, id: &RunId, request: &PendingRequest, answer: RequestAnswer) -> Result<(), RunError> {
         let shown = (&request.address, &request.digest);
         let options = RunOptions::default();
         self.service
-            .answer_request(id, shown, answer, AnswerSource::Page, options)
+            .answer_or_resume(id, shown, answer, AnswerSource::Page, options)
             .await
     }
 }
@@ -224,7 +224,11 @@ async fn an_answer_of_one_person_is_not_used_for_the_next_question_of_another() 
         used += 1;
     }
     fixture.service.wait_until_closed(&id).await;
-    let events = fixture.service.recorded_events(&id).await.expect("it can be read");
+    let events = fixture
+        .service
+        .read_records_with_nested(&id)
+        .await
+        .expect("it can be read");
     let answers = events.iter().filter(|event| match &event.kind {
         RunEventKind::Committed(record) => {
             matches!(&record.event, Event::ExecutionFinished(finished) if finished.answer.is_some())
@@ -355,7 +359,12 @@ async fn the_record_says_who_answered() {
     }
     fixture.service.wait_until_closed(&id).await;
     let mut answered = Vec::new();
-    for event in fixture.service.recorded_events(&id).await.expect("it can be read") {
+    for event in fixture
+        .service
+        .read_records_with_nested(&id)
+        .await
+        .expect("it can be read")
+    {
         let RunEventKind::Committed(record) = event.kind else {
             continue;
         };
@@ -431,7 +440,7 @@ async fn requests_of_a_nested_run_count_while_it_waits_and_only_once_when_it_has
     let pending: Vec<PendingRequest> = state.pending_requests().cloned().collect();
     assert_eq!(addresses(&pending), asking);
     assert_eq!(
-        state.usage_until_now().requests,
+        state.usage_with_open_turn().requests,
         4,
         "one in each nested run, and one of the model"
     );
@@ -442,7 +451,7 @@ async fn requests_of_a_nested_run_count_while_it_waits_and_only_once_when_it_has
         let run = runs.resume_run(&id, options).await.expect("it goes on");
         let state = run.wait_and_close().await.expect("the store can be written").state;
         assert_eq!(
-            state.usage_until_now().requests,
+            state.usage_with_open_turn().requests,
             requests,
             "after the answer to {address}"
         );
@@ -532,13 +541,15 @@ async fn a_generator_gets_the_state_of_the_conversation_and_a_run_that_goes_on_n
     assert_eq!(started.responders["person"].as_ref(), "(generator)");
 
     // A run that goes on is given the generators again.
-    let refused = runs.continue_run(&first.run, "again", RunOptions::default()).await;
+    let refused = runs
+        .continue_with_message(&first.run, "again", RunOptions::default())
+        .await;
     assert!(matches!(refused, Err(RunError::NoGenerator(agent)) if agent == "clarify"));
     let options = RunOptions::default()
         .with_generator("clarify", Counting::default())
         .with_answer("person", "a");
     let again = runs
-        .continue_run(&first.run, "again", options)
+        .continue_with_message(&first.run, "again", options)
         .await
         .expect("it goes on");
     again.cancel(ensemble_core::conversation::RunCanceller::Client("test".into()));

@@ -90,7 +90,7 @@ impl Edited {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().canonicalize().expect("it is there");
-        let runs = Runs::open(Project::from_folder(path), RunHost::from_system().without_operator());
+        let runs = Runs::for_project(Project::from_folder(path), RunHost::from_system().without_operator());
         let new = Self {
             runs: runs.with_store(Arc::new(MemoryStore::new())),
             folder,
@@ -144,7 +144,7 @@ impl Edited {
                     .expect("a rerun")
             }
         };
-        let run = ready.start().await.expect("it starts");
+        let run = ready.start_and_spawn().await.expect("it starts");
         let id = run.id().clone();
         run.wait_and_close().await.expect("it ends");
         let stored = self.runs.resolve_run(&id).await.expect("it is stored");
@@ -406,7 +406,7 @@ async fn an_execution_with_an_older_definition_is_not_reused_by_later_runs() {
     // The run continues with the changed script; later its first execution is outdated.
     let continued = edited
         .runs
-        .continue_run(&*first, "more", RunOptions::default())
+        .continue_with_message(&*first, "more", RunOptions::default())
         .await
         .expect("it continues");
     continued.wait_and_close().await.expect("it ends");
@@ -423,7 +423,7 @@ async fn an_execution_with_an_older_definition_is_not_reused_by_later_runs() {
         .prepare_edited_continuation(&*first, "outer.yaml", "more", set, RunOptions::default());
     let forked = forked.await.expect("a fork");
     assert_eq!(forked.changes.changed_agents, [(Arc::from("counting"), 1)]);
-    let run = forked.ready.start().await.expect("it starts");
+    let run = forked.ready.start_and_spawn().await.expect("it starts");
     let second = run.id().to_string();
     run.wait_and_close().await.expect("it ends");
     let (changes, records) = other.again(&second, Way::Fork, RunOptions::default()).await;
@@ -442,7 +442,7 @@ async fn a_run_without_digests_says_that_they_are_not_known() {
     };
     started.definitions = None;
     started.run_id = "older".into();
-    let text = stored.load_ensemble().await.expect("a text");
+    let text = stored.load_ensemble_text().await.expect("a text");
     let older = edited
         .runs
         .store()

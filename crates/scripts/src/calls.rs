@@ -9,8 +9,8 @@ use super::engine;
 use ensemble_language::check::{ScriptCallMismatch, ScriptName, UnknownFunction};
 use ensemble_language::diagnostic::find_similar_word;
 
-/// The functions that the language itself has.
-const OF_THE_LANGUAGE: [&str; 10] = [
+/// Functions of the Rhai language itself.
+const LANGUAGE_FUNCTIONS: [&str; 10] = [
     "Fn",
     "call",
     "curry",
@@ -22,24 +22,24 @@ const OF_THE_LANGUAGE: [&str; 10] = [
     "is_def_fn",
     "eval",
 ];
-/// The highest number of functions that are reported.
-const MOST: usize = 20;
+/// Largest number of reported functions.
+const MAX_REPORTED_FUNCTIONS: usize = 20;
 
-/// All functions of the engine, with the numbers of parameters that they take; none for those of the language itself.
-static OF_THE_ENGINE: LazyLock<HashMap<String, BTreeSet<usize>>> = LazyLock::new(|| {
+/// Functions of the engine with their numbers of parameters. Functions of the language itself have no numbers.
+static ENGINE_FUNCTIONS: LazyLock<HashMap<String, BTreeSet<usize>>> = LazyLock::new(|| {
     let engine = engine::build_unlimited_engine();
     let parameters = |info: rhai::FuncInfo<'_>| Some((info.metadata.name.to_string(), info.metadata.num_params));
     let mut functions: HashMap<String, BTreeSet<usize>> = HashMap::new();
     for (name, count) in engine.collect_fn_metadata(None, parameters, true) {
         functions.entry(name).or_default().insert(count);
     }
-    functions.extend(OF_THE_LANGUAGE.map(|name| (name.to_owned(), BTreeSet::new())));
+    functions.extend(LANGUAGE_FUNCTIONS.map(|name| (name.to_owned(), BTreeSet::new())));
     functions
 });
 
-/// A call of a function by its name.
+/// Call of a named function in a script.
 #[derive(Debug, Clone)]
-pub(super) struct FunctionCall {
+pub(super) struct ScriptFunctionCall {
     name: String,
     place: Position,
     /// The number of arguments in the parentheses.
@@ -50,11 +50,11 @@ pub(super) struct FunctionCall {
     is_certain: bool,
 }
 
-/// Returns the call, if it is one of a function and no operator.
-pub(super) fn parse_call(call: &FnCallExpr, place: Position, is_method: bool) -> Option<FunctionCall> {
+/// Returns the call of a named function. Returns `None` for an operator or a function of a module.
+pub(super) fn parse_function_call(call: &FnCallExpr, place: Position, is_method: bool) -> Option<ScriptFunctionCall> {
     let is_name = call.name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !call.name.contains('$');
     let is_plain = call.op_token.is_none() && call.namespace.is_empty();
-    (is_name && is_plain).then(|| FunctionCall {
+    (is_name && is_plain).then(|| ScriptFunctionCall {
         name: call.name.to_string(),
         place,
         arguments: call.args.len(),
@@ -63,26 +63,26 @@ pub(super) fn parse_call(call: &FnCallExpr, place: Position, is_method: bool) ->
     })
 }
 
-impl FunctionCall {
-    /// Returns the same call, which every execution of the script reaches, if so.
+impl ScriptFunctionCall {
+    /// Sets whether every execution of the script reaches the call.
     pub(super) fn with_certainty(self, is_certain: bool) -> Self {
         Self { is_certain, ..self }
     }
 }
 
-/// Returns the calls with a number of arguments that no function of the name takes, each at its place.
-pub(super) fn find_miscalled<'c>(
-    called: impl Iterator<Item = &'c FunctionCall>,
+/// Returns the calls with a number of arguments that no function of the name accepts, with positions and explanations.
+pub(super) fn find_argument_count_errors<'c>(
+    called: impl Iterator<Item = &'c ScriptFunctionCall>,
     own: &HashMap<&str, BTreeSet<usize>>,
     text: &str,
 ) -> Vec<(String, Position, ScriptCallMismatch)> {
     let mut wrong_calls = Vec::new();
     for call in called {
         let empty = BTreeSet::new();
-        let (native, scripted) = (OF_THE_ENGINE.get(&call.name), own.get(call.name.as_str()));
+        let (native, scripted) = (ENGINE_FUNCTIONS.get(&call.name), own.get(call.name.as_str()));
         // Those of the language itself take what they are given.
         let is_unknown = native.is_none() && scripted.is_none();
-        if is_unknown || native.is_some_and(BTreeSet::is_empty) || wrong_calls.len() >= MOST {
+        if is_unknown || native.is_some_and(BTreeSet::is_empty) || wrong_calls.len() >= MAX_REPORTED_FUNCTIONS {
             continue;
         }
         // The value before the dot is the first parameter of the engine's functions, and `this` in the script's own.
@@ -90,7 +90,7 @@ pub(super) fn find_miscalled<'c>(
         let native = native.unwrap_or(&empty).iter().copied();
         let native = native.filter_map(|count| count.checked_sub(before_the_dot));
         let takes: BTreeSet<usize> = native.chain(scripted.unwrap_or(&empty).iter().copied()).collect();
-        if takes.contains(&call.arguments) || !is_only_called(&call.name, text) {
+        if takes.contains(&call.arguments) || !occurs_only_as_call(&call.name, text) {
             continue;
         }
         let arguments = ScriptCallMismatch {
@@ -104,22 +104,22 @@ pub(super) fn find_miscalled<'c>(
     wrong_calls
 }
 
-/// Returns the functions among these that neither the engine nor the script has, each at its first place, with one that
-/// is spelled alike. A word that the script uses otherwise too may be a function that it holds in a variable or a map.
-pub(super) fn find_unknown<'c>(
-    called: impl Iterator<Item = &'c FunctionCall>,
+/// Returns the called functions that neither the engine nor the script has, each with its first position and a similar name.
+/// Omits words that occur without a call, because a variable or a map can contain the function.
+pub(super) fn find_unknown_functions<'c>(
+    called: impl Iterator<Item = &'c ScriptFunctionCall>,
     own: &HashSet<&str>,
     text: &str,
 ) -> Vec<UnknownFunction> {
     let mut unknown_functions: Vec<UnknownFunction> = Vec::new();
     for call in called {
         let name = &call.name;
-        let is_known = own.contains(name.as_str()) || OF_THE_ENGINE.contains_key(name);
+        let is_known = own.contains(name.as_str()) || ENGINE_FUNCTIONS.contains_key(name);
         if let Some(known) = unknown_functions.iter_mut().find(|other| other.name.name == *name) {
             known.is_certain |= call.is_certain;
             continue;
         }
-        if is_known || unknown_functions.len() >= MOST || !is_only_called(name, text) {
+        if is_known || unknown_functions.len() >= MAX_REPORTED_FUNCTIONS || !occurs_only_as_call(name, text) {
             continue;
         }
         let sorted = |names: &mut dyn Iterator<Item = &'_ str>| {
@@ -130,7 +130,7 @@ pub(super) fn find_unknown<'c>(
         };
         // Of names that are equally similar, one of the script's own is meant.
         let mut names = sorted(&mut own.iter().copied());
-        names.extend(sorted(&mut OF_THE_ENGINE.keys().map(String::as_str)));
+        names.extend(sorted(&mut ENGINE_FUNCTIONS.keys().map(String::as_str)));
         let similar_name = find_similar_word(name, names.iter().map(String::as_str)).map(str::to_owned);
         unknown_functions.push(UnknownFunction {
             name: to_script_name((name.clone(), call.place)),
@@ -141,8 +141,8 @@ pub(super) fn find_unknown<'c>(
     unknown_functions
 }
 
-/// Returns whether a parenthesis follows the word wherever the text contains it.
-fn is_only_called(word: &str, text: &str) -> bool {
+/// Returns whether a parenthesis follows the word at every occurrence in the text.
+fn occurs_only_as_call(word: &str, text: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let occurrences = text.match_indices(word).filter(|(at, _)| {
         let after = &text[at + word.len()..];
@@ -152,8 +152,8 @@ fn is_only_called(word: &str, text: &str) -> bool {
     occurrences.all(|after| after.starts_with('('))
 }
 
-/// Returns the agents that a literal list of requests names; `None` if it is no such list, or empty.
-pub(super) fn parse_targets(value: &Expr) -> Option<Vec<(String, Position)>> {
+/// Returns the target agents in a literal list of requests. Returns `None` for another expression or an empty list.
+pub(super) fn parse_request_targets(value: &Expr) -> Option<Vec<(String, Position)>> {
     let Expr::Array(requests, _) = value else {
         return None;
     };
@@ -168,7 +168,7 @@ pub(super) fn parse_targets(value: &Expr) -> Option<Vec<(String, Position)>> {
     (!requests.is_empty()).then(|| requests.iter().filter_map(target).collect())
 }
 
-/// Returns the name with its line and column.
+/// Converts a name and its position to the form for reports.
 pub(super) fn to_script_name((name, place): (String, Position)) -> ScriptName {
     ScriptName {
         name,

@@ -9,7 +9,7 @@ use super::budget::ReadBudget;
 use super::convert;
 use ensemble_language::data::RunContext;
 
-/// A script's `context`.
+/// View of the context of a script. Only values that the script reads are converted.
 #[derive(Clone)]
 pub(super) struct ScriptContextView {
     context: Arc<RunContext>,
@@ -18,32 +18,35 @@ pub(super) struct ScriptContextView {
 }
 
 impl ScriptContextView {
+    /// Creates a view of the context. Without a budget, every value can be read.
     pub(super) fn new(context: Arc<RunContext>, budget: Option<Arc<ReadBudget>>) -> Self {
         Self { context, budget }
     }
 
-    fn get(&self, key: &str) -> Option<Dynamic> {
+    /// Returns the converted value of the key. Returns `None` for an unknown key or a spent budget.
+    fn get_value(&self, key: &str) -> Option<Dynamic> {
         let value = self.context.get(key)?;
-        let enough = self.budget.as_ref().is_none_or(|budget| budget.spend_value(value));
-        enough.then(|| convert::from_json(value))
+        let enough = self.budget.as_ref().is_none_or(|budget| budget.try_spend_value(value));
+        enough.then(|| convert::dynamic_from_json(value))
     }
 
+    /// Returns the keys. Returns no keys for a spent budget.
     fn keys(&self) -> Array {
         let budget = self.budget.as_deref();
-        let enough = budget.is_none_or(|budget| self.context.iter().all(|(key, _)| budget.spend_text(key.len())));
+        let enough = budget.is_none_or(|budget| self.context.iter().all(|(key, _)| budget.try_spend_text(key.len())));
         match enough {
-            true => convert::from_texts(self.context.iter().map(|(key, _)| &**key)),
+            true => convert::array_from_texts(self.context.iter().map(|(key, _)| &**key)),
             false => Array::new(),
         }
     }
 
-    /// Returns all of it.
+    /// Converts the whole context to JSON. Returns `null` for a spent budget.
     pub(super) fn into_json(self) -> Value {
         let budget = self.budget.as_deref();
         let enough = budget.is_none_or(|budget| {
             self.context
                 .iter()
-                .all(|(key, value)| budget.spend_text(key.len()) && budget.spend_value(value))
+                .all(|(key, value)| budget.try_spend_text(key.len()) && budget.try_spend_value(value))
         });
         if !enough {
             return Value::Null;
@@ -57,16 +60,16 @@ impl ScriptContextView {
 }
 
 /// Registers the functions of `context`.
-pub(super) fn register_functions(module: &mut Module) {
+pub(super) fn register_context_functions(module: &mut Module) {
     FuncRegistration::new_index_getter().set_into_module(module, |view: &mut ScriptContextView, key: &str| {
-        view.get(key).unwrap_or_default()
+        view.get_value(key).unwrap_or_default()
     });
     FuncRegistration::new("get").set_into_module(module, |view: &mut ScriptContextView, key: &str| {
-        view.get(key).unwrap_or_default()
+        view.get_value(key).unwrap_or_default()
     });
     FuncRegistration::new("get")
         .set_into_module(module, |view: &mut ScriptContextView, key: &str, default: Dynamic| {
-            view.get(key).unwrap_or(default)
+            view.get_value(key).unwrap_or(default)
         });
     FuncRegistration::new("contains").set_into_module(module, |view: &mut ScriptContextView, key: &str| {
         view.context.get(key).is_some()

@@ -3,8 +3,8 @@
 use rhai::{Array, Dynamic};
 use serde_json::Value;
 
-/// Returns a JSON value as Rhai's own.
-pub(super) fn from_json(value: &Value) -> Dynamic {
+/// Converts a JSON value to a value of Rhai.
+pub(super) fn dynamic_from_json(value: &Value) -> Dynamic {
     match value {
         Value::Null => Dynamic::UNIT,
         Value::Bool(flag) => Dynamic::from_bool(*flag),
@@ -13,17 +13,21 @@ pub(super) fn from_json(value: &Value) -> Dynamic {
             None => Dynamic::from_float(number.as_f64().unwrap_or_default()),
         },
         Value::String(text) => text.as_str().into(),
-        Value::Array(items) => Dynamic::from_array(items.iter().map(from_json).collect()),
-        Value::Object(entries) => from_entries(entries.iter().map(|(key, value)| (key.as_str(), value))),
+        Value::Array(items) => Dynamic::from_array(items.iter().map(dynamic_from_json).collect()),
+        Value::Object(entries) => map_from_entries(entries.iter().map(|(key, value)| (key.as_str(), value))),
     }
 }
 
-/// Named JSON values as a map.
-pub(super) fn from_entries<'a>(entries: impl Iterator<Item = (&'a str, &'a Value)>) -> Dynamic {
-    Dynamic::from_map(entries.map(|(key, value)| (key.into(), from_json(value))).collect())
+/// Converts named JSON values to a map of Rhai.
+pub(super) fn map_from_entries<'a>(entries: impl Iterator<Item = (&'a str, &'a Value)>) -> Dynamic {
+    Dynamic::from_map(
+        entries
+            .map(|(key, value)| (key.into(), dynamic_from_json(value)))
+            .collect(),
+    )
 }
 
-/// Texts as an array.
-pub(super) fn from_texts<'a>(texts: impl Iterator<Item = &'a str>) -> Array {
+/// Converts texts to an array of Rhai.
+pub(super) fn array_from_texts<'a>(texts: impl Iterator<Item = &'a str>) -> Array {
     texts.map(Into::into).collect()
 }

@@ -19,26 +19,27 @@ use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, Stmt};
 use serde_json::Value;
 
 use super::budget::ReadBudget;
-use super::{ScriptFailure, ScriptVariable, VariableName, Words, build_scope, engine, evaluate_script};
+use super::{
+    ScriptFailure, ScriptVariable, ScriptVariableName, ScriptWords, build_named_scope, engine, evaluate_script,
+};
 
-/// Steps of the engine: about a tenth of a millisecond.
+/// Largest number of engine steps, which take about a tenth of a millisecond.
 const OPERATION_LIMIT: u64 = 1_000;
-/// Calls within calls.
+/// Largest number of nested calls.
 const CALL_LIMIT: usize = 4;
-/// The bytes of all texts of one value.
+/// Largest number of bytes of all texts in one value.
 const STRING_LIMIT: usize = 64 << 10;
-/// The items of one array or map, nested ones included.
+/// Largest number of items of an array or map, including nested items.
 const ITEM_LIMIT: usize = 1_000;
-/// Statements and expressions within each other, as they stand in the text.
+/// Largest depth of nested statements and expressions in the text.
 const DEPTH_LIMIT: usize = 16;
 
-/// With `Fn` a script creates functions from names, so the functions that it calls are not known.
-const MAKES_FUNCTIONS: &str = "Fn";
+/// Word with which a script creates functions from names. The called functions of such a script are unknown.
+const FUNCTION_POINTER_WORD: &str = "Fn";
 
-/// The functions that a script with its own functions or closures may call inline: functions without callbacks, and
-/// functions that return the errors of their callbacks. Others (`sort`, `order`, `dedup`) ignore errors, including
-/// limits.
-const PASS_ON_ERRORS: [&str; 44] = [
+/// Functions that a script with functions or closures can call inline: functions without callbacks, and functions that return the errors of
+/// their callbacks. Other functions (`sort`, `order`, `dedup`) ignore errors, including limits.
+const INLINE_FUNCTIONS: [&str; 44] = [
     "abs",
     "all",
     "append",
@@ -85,6 +86,7 @@ const PASS_ON_ERRORS: [&str; 44] = [
     "values",
 ];
 
+/// Engine with the narrow limits of inline execution.
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     let mut engine = engine::build_unlimited_engine();
     engine
@@ -96,22 +98,22 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     engine
 });
 
-/// May the script run inline? The limit of its nesting depth limits its use of the stack.
-pub(super) fn can_run_inline(ast: &AST, words: &Words) -> bool {
+/// Returns whether the script can run inline: its nesting is limited, and every function that it calls reports errors of callbacks.
+pub(super) fn can_run_inline(ast: &AST, words: &ScriptWords) -> bool {
     let own_functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
-    let mut fit = !words.contains(MAKES_FUNCTIONS);
+    let mut fit = !words.contains(FUNCTION_POINTER_WORD);
     ast.walk(&mut |path: &[ASTNode]| {
-        let called = path.last().and_then(called_function);
+        let called = path.last().and_then(find_called_function);
         let is_known = own_functions.is_empty()
-            || called.is_none_or(|name| own_functions.contains(name) || passes_on_errors(name));
+            || called.is_none_or(|name| own_functions.contains(name) || can_be_called_inline(name));
         fit &= is_known && path.len() <= DEPTH_LIMIT;
         fit
     });
     fit
 }
 
-/// Returns the name of the function that is called here.
-fn called_function<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
+/// Returns the name of the function that the node calls. Returns `None` for other nodes.
+fn find_called_function<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
     match node {
         ASTNode::Stmt(Stmt::FnCall(call, _)) | ASTNode::Expr(Expr::FnCall(call, _) | Expr::MethodCall(call, _)) => {
             Some(&call.name)
@@ -120,36 +122,36 @@ fn called_function<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
     }
 }
 
-/// Operators have no callbacks.
-fn passes_on_errors(name: &str) -> bool {
-    !name.starts_with(|first: char| first.is_alphanumeric() || first == '_') || PASS_ON_ERRORS.contains(&name)
+/// Returns whether the function reports the errors of its callbacks, or is an operator, which has no callbacks.
+fn can_be_called_inline(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_alphanumeric() || first == '_') || INLINE_FUNCTIONS.contains(&name)
 }
 
-/// Runs the script; `None`: it exceeded the limits of inline execution.
-pub(super) fn run_inline<N: VariableName>(
+/// Runs the script on this thread. Returns `None` if the script exceeds a limit of inline execution.
+pub(super) fn try_run_inline<N: ScriptVariableName>(
     ast: &AST,
-    words: &Words,
+    words: &ScriptWords,
     variables: &[(N, ScriptVariable)],
 ) -> Option<Result<Value, ScriptFailure>> {
     let budget = Arc::new(ReadBudget::new());
-    let scope = build_scope(variables, words, |variable| variable.to_limited_dynamic(&budget));
+    let scope = build_named_scope(variables, words, |variable| variable.to_dynamic_within_budget(&budget));
     if budget.is_spent() {
         return None;
     }
     let attempt = AssertUnwindSafe(|| evaluate_script(&ENGINE, ast, scope));
-    let result = catch_unwind(attempt).unwrap_or_else(|_| Ok(Err(super::broken_failure())));
+    let result = catch_unwind(attempt).unwrap_or_else(|_| Ok(Err(super::engine_crash_failure())));
     match result {
         _ if budget.is_spent() => None,
-        Err(error) if is_limit_error(&error) => None,
-        Err(error) => Some(Err(super::to_failure(*error, rhai::Position::NONE))),
+        Err(error) if is_uncatchable_limit_error(&error) => None,
+        Err(error) => Some(Err(super::classify_engine_error(*error, rhai::Position::NONE))),
         Ok(result) => Some(result),
     }
 }
 
-/// Returns whether the error is one of the limits, some of which are narrower here.
-fn is_limit_error(error: &EvalAltResult) -> bool {
+/// Returns whether the error is a limit, which a script cannot catch.
+fn is_uncatchable_limit_error(error: &EvalAltResult) -> bool {
     match error {
-        EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => is_limit_error(inner),
+        EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => is_uncatchable_limit_error(inner),
         error => error.is_system_exception(),
     }
 }

@@ -60,26 +60,26 @@ use serde_json::Value;
 
 use self::workers::LostJobReason;
 
-pub use literal::{WrittenOutput, collect_keys, latched_keys, unify_types};
+pub use literal::{LiteralOutput, collect_output_keys, list_latched_keys, unify_output_types};
 pub use script_analysis::{ScriptAnalysis, analyze_script};
 pub use variable::ScriptVariable;
 
-/// From now on, the virtual time (tokio's paused clock) of a runtime on this thread stands while a script of that runtime
-/// is evaluated on another thread. Without this, the time limit of the script would be over at once.
-pub fn hold_virtual_time() {
-    workers::hold_virtual_time();
+/// Stops the virtual time (tokio's paused clock) of runtimes on this thread while a worker thread evaluates a script.
+/// Otherwise the time limit of the script would expire at once.
+pub fn freeze_virtual_time_during_scripts() {
+    workers::freeze_virtual_time_during_jobs();
 }
 
-/// A compiled script.
+/// Compiled script.
 pub struct Script {
     ast: AST,
-    words: Words,
+    words: ScriptWords,
     /// Is the script run inline first? No longer after it has exceeded the inline limits once.
     inline: AtomicBool,
 }
 
-/// All words of a text that may be names.
-type Words = HashSet<Box<str>>;
+/// Words of a script that can be names.
+type ScriptWords = HashSet<Box<str>>;
 
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,7 +87,7 @@ impl fmt::Debug for Script {
     }
 }
 
-/// A syntax error of a script.
+/// Syntax error or error message of a script, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
     /// What is wrong, without the place.
@@ -98,7 +98,7 @@ pub struct ScriptError {
     pub column: usize,
 }
 
-/// An error that leaves a script without a value.
+/// Reason why a script has no value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScriptFailure {
     /// The script threw an error, or an error of the language stopped it.
@@ -110,22 +110,23 @@ pub enum ScriptFailure {
 }
 
 impl Script {
-    /// Compiles the text. Scripts of the same text share the compiled form.
+    /// Compiles the text, or returns the compiled form that other users of the text share.
     ///
     /// # Errors
     /// The text is not a valid script.
     pub fn compile(text: &str) -> Result<Arc<Self>, ScriptError> {
-        compiled_scripts::find_or_compile(text, || {
+        compiled_scripts::get_or_compile(text, || {
             let owned_text = text.to_owned();
-            workers::run_and_wait(move || Self::from_text(&owned_text)).unwrap_or_else(|| Err(broken_error()))
+            workers::run_and_wait(move || Self::compile_new(&owned_text)).unwrap_or_else(|| Err(engine_crash_error()))
         })
     }
 
-    fn from_text(text: &str) -> Result<Self, ScriptError> {
-        let ast = engine::build_engine(|| false).compile(text);
+    /// Compiles the text on this thread, and decides whether the script can run inline.
+    fn compile_new(text: &str) -> Result<Self, ScriptError> {
+        let ast = engine::build_limited_engine(|| false).compile(text);
         let ast = ast.map_err(|error| ScriptError::at_position(error.err_type().to_string(), error.position()))?;
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let words: Words = words.map(Into::into).collect();
+        let words: ScriptWords = words.map(Into::into).collect();
         Ok(Self {
             inline: inline::can_run_inline(&ast, &words).into(),
             ast,
@@ -133,8 +134,8 @@ impl Script {
         })
     }
 
-    /// May the script read the variable of this name? If not, the caller need not prepare the variable.
-    pub fn reads_variable(&self, name: &str) -> bool {
+    /// Returns whether the script may read the variable: the text contains the name. Callers can omit other variables.
+    pub fn may_read_variable(&self, name: &str) -> bool {
         self.words.contains(name)
     }
 
@@ -142,57 +143,56 @@ impl Script {
     ///
     /// # Errors
     /// The script failed or exceeded a limit.
-    pub async fn run<N: VariableName>(
+    pub async fn run<N: ScriptVariableName>(
         self: &Arc<Self>,
         variables: Vec<(N, ScriptVariable)>,
     ) -> Result<Value, ScriptFailure> {
         if self.inline.load(Ordering::Relaxed) {
-            if let Some(result) = inline::run_inline(&self.ast, &self.words, &variables) {
+            if let Some(result) = inline::try_run_inline(&self.ast, &self.words, &variables) {
                 return result;
             }
             self.inline.store(false, Ordering::Relaxed);
         }
-        let (script, stop) = (Arc::clone(self), StopOnDrop::default());
+        let (script, stop) = (Arc::clone(self), StopScriptGuard::default());
         let flag = Arc::clone(&stop.0);
         let is_stopped = move || flag.load(Ordering::Relaxed);
         let prepare = move || {
-            let scope = build_scope(&variables, &script.words, ScriptVariable::to_dynamic);
+            let scope = build_named_scope(&variables, &script.words, ScriptVariable::to_dynamic);
             (script, scope)
         };
         let run = move |(script, scope): (Arc<Self>, _)| match is_stopped() {
             true => Err(ScriptFailure::Stopped),
             false => script.run_on_this_thread(scope, is_stopped),
         };
-        let job_result = workers::run_with_memory_limit(engine::MOST_MEMORY, prepare, run).await;
+        let job_result = workers::run_with_memory_limit(engine::MAX_ALLOCATED_MEMORY, prepare, run).await;
         job_result.unwrap_or_else(|lost| {
             Err(match lost {
-                LostJobReason::Memory => too_much_memory(Position::NONE),
-                LostJobReason::Broken => broken_failure(),
+                LostJobReason::Memory => memory_limit_failure(Position::NONE),
+                LostJobReason::Broken => engine_crash_failure(),
             })
         })
     }
 
-    /// Runs the script on this thread, which needs a large stack. `stop` is called regularly and ends the script when
-    /// it returns true.
+    /// Runs the script on this thread, which needs a large stack. Ends the script when `stop` returns true.
     fn run_on_this_thread(
         &self,
         scope: Scope<'static>,
         stop: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Value, ScriptFailure> {
-        evaluate_script(&engine::build_engine(stop), &self.ast, scope)
-            .unwrap_or_else(|error| Err(to_failure(*error, Position::NONE)))
+        evaluate_script(&engine::build_limited_engine(stop), &self.ast, scope)
+            .unwrap_or_else(|error| Err(classify_engine_error(*error, Position::NONE)))
     }
 }
 
-/// A name of a variable.
-pub trait VariableName: AsRef<str> + Send + Sync + 'static {}
+/// Name of a script variable.
+pub trait ScriptVariableName: AsRef<str> + Send + Sync + 'static {}
 
-impl<N: AsRef<str> + Send + Sync + 'static> VariableName for N {}
+impl<N: AsRef<str> + Send + Sync + 'static> ScriptVariableName for N {}
 
-/// Returns the variables that the script names. No code can ask for another one.
-fn build_scope<N: VariableName>(
+/// Converts the variables that occur in the text. A script cannot read other variables.
+fn build_named_scope<N: ScriptVariableName>(
     variables: &[(N, ScriptVariable)],
-    words: &Words,
+    words: &ScriptWords,
     convert: impl Fn(&ScriptVariable) -> Dynamic,
 ) -> Scope<'static> {
     let named = variables.iter().filter(|(name, _)| words.contains(name.as_ref()));
@@ -203,7 +203,7 @@ fn build_scope<N: VariableName>(
     scope
 }
 
-/// Evaluates the script. The outer error is that of the engine, so that the caller can inspect it.
+/// Evaluates the script. The outer error is an error of the engine, so that the caller can inspect the error.
 fn evaluate_script(
     engine: &Engine,
     ast: &AST,
@@ -218,27 +218,29 @@ fn evaluate_script(
     }))
 }
 
-/// Stops the script when its future is dropped.
+/// Guard that stops the script when its future is dropped.
 #[derive(Debug, Default)]
-struct StopOnDrop(Arc<AtomicBool>);
+struct StopScriptGuard(Arc<AtomicBool>);
 
-impl Drop for StopOnDrop {
+impl Drop for StopScriptGuard {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn broken_error() -> ScriptError {
+/// Creates the error of a crashed script engine.
+fn engine_crash_error() -> ScriptError {
     ScriptError::at_position("the script engine crashed".into(), Position::NONE)
 }
 
-fn broken_failure() -> ScriptFailure {
-    ScriptFailure::Reported(broken_error())
+/// Creates the failure of a script whose engine crashed.
+fn engine_crash_failure() -> ScriptFailure {
+    ScriptFailure::Reported(engine_crash_error())
 }
 
 impl ScriptError {
-    /// Returns the position in the script with this name: `answers.rhai:3:7`; the name if no position is known.
-    pub fn place_in(&self, name: &str) -> String {
+    /// Returns the position in the script with this name, such as `answers.rhai:3:7`, or the name if no position is known.
+    pub fn position_in_file(&self, name: &str) -> String {
         match self.line {
             0 => name.to_owned(),
             line => format!("{name}:{line}:{}", self.column),
@@ -246,10 +248,11 @@ impl ScriptError {
     }
 
     /// Returns the message after the position in the script with this name.
-    pub fn to_text_in(&self, name: &str) -> String {
-        format!("{}: {}", self.place_in(name), self.message)
+    pub fn message_with_position(&self, name: &str) -> String {
+        format!("{}: {}", self.position_in_file(name), self.message)
     }
 
+    /// Creates the error with the message and the position of the engine.
     fn at_position(message: String, position: Position) -> Self {
         Self {
             message,
@@ -259,47 +262,49 @@ impl ScriptError {
     }
 }
 
-/// Returns the engine's error by kind; `outer` is the place of the call in which it happened.
-fn to_failure(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
+/// Converts an error of the engine to a failure. `outer` is the position of the call in which the error occurred.
+fn classify_engine_error(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
     if let EvalAltResult::ErrorInFunctionCall(_, _, inner, position) = error {
-        return to_failure(*inner, position);
+        return classify_engine_error(*inner, position);
     }
     let own_position = error.take_position();
     let position = if own_position.is_none() { outer } else { own_position };
     match error {
-        EvalAltResult::ErrorTerminated(why, _) if !why.is_unit() => too_much_memory(position),
+        EvalAltResult::ErrorTerminated(why, _) if !why.is_unit() => memory_limit_failure(position),
         EvalAltResult::ErrorTerminated(..) => ScriptFailure::Stopped,
         EvalAltResult::ErrorTooManyOperations(_) => {
-            limit_failure(format!("more than {} operations", engine::OPERATION_LIMIT), position)
+            limit_failure(format!("more than {} operations", engine::MAX_OPERATIONS), position)
         }
         EvalAltResult::ErrorStackOverflow(_) => {
-            limit_failure(format!("more than {} nested calls", engine::CALL_LIMIT), position)
+            limit_failure(format!("more than {} nested calls", engine::MAX_NESTED_CALLS), position)
         }
         EvalAltResult::ErrorTooManyVariables(_) => {
-            limit_failure(format!("more than {} variables", engine::VARIABLE_LIMIT), position)
+            limit_failure(format!("more than {} variables", engine::MAX_VARIABLES), position)
         }
         EvalAltResult::ErrorDataTooLarge(what, _) => {
             limit_failure(format!("{} too large", what.to_lowercase()), position)
         }
         EvalAltResult::ErrorRuntime(value, _) => {
-            ScriptFailure::Reported(ScriptError::at_position(describe_thrown(value), position))
+            ScriptFailure::Reported(ScriptError::at_position(describe_thrown_value(value), position))
         }
         other => ScriptFailure::Reported(ScriptError::at_position(other.to_string(), position)),
     }
 }
 
-fn too_much_memory(position: Position) -> ScriptFailure {
-    let limit_mib = engine::MEMORY_LIMIT >> 20;
+/// Creates the failure of a script that needs too much memory.
+fn memory_limit_failure(position: Position) -> ScriptFailure {
+    let limit_mib = engine::MAX_CHECKED_MEMORY >> 20;
     limit_failure(format!("more than {limit_mib} MiB of memory"), position)
 }
 
+/// Creates the failure of a script that exceeded the limit `what`.
 fn limit_failure(what: String, position: Position) -> ScriptFailure {
     let message = format!("the script exceeded a limit of its sandbox: {what}");
     ScriptFailure::Limit(ScriptError::at_position(message, position))
 }
 
-/// Describes the value that a script threw: a text, `#{error: text}`, or else JSON.
-fn describe_thrown(value: Dynamic) -> String {
+/// Returns the message of a thrown value: the text, the text of the key `error`, or JSON.
+fn describe_thrown_value(value: Dynamic) -> String {
     let value = match to_json::to_json(value) {
         Ok(Value::Object(mut map)) => map.remove("error").unwrap_or(Value::Object(map)),
         Ok(value) => value,

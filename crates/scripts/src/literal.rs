@@ -10,63 +10,65 @@ use rhai::{AST, ASTNode, Array, Dynamic, Expr, Map, Stmt};
 use ensemble_language::condition::{MapFields, NumberRange, ValueType};
 use ensemble_language::data::RESPONSE_KEY;
 
-/// A possible output: its keys, and what the value of each can be.
-pub type WrittenOutput = BTreeMap<String, ValueType>;
+/// Output that the text of a script shows: the types of its values by key.
+pub type LiteralOutput = BTreeMap<String, ValueType>;
 
-/// Returns the top-level keys of these outputs.
-pub fn collect_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
+/// Returns the top-level keys of all outputs.
+pub fn collect_output_keys(outputs: &[LiteralOutput]) -> BTreeSet<String> {
     outputs.iter().flat_map(BTreeMap::keys).cloned().collect()
 }
 
-/// Returns the type of an output that can be any of these.
-pub fn unify_types(outputs: &[WrittenOutput]) -> ValueType {
-    let output_type = |output: &WrittenOutput| ValueType::map_with_fields(MapFields::with_exact_keys(output.clone()));
+/// Returns the type of an output that can be any of these outputs.
+pub fn unify_output_types(outputs: &[LiteralOutput]) -> ValueType {
+    let output_type = |output: &LiteralOutput| ValueType::map_with_fields(MapFields::with_exact_keys(output.clone()));
     outputs
         .iter()
         .map(output_type)
         .fold(ValueType::impossible_value(), ValueType::union_with)
 }
 
-/// Returns the keys that are written only as `true`, and that other outputs do not have.
-pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
+/// Returns the keys whose value is `true` in every output that has the key, and that another output does not have.
+pub fn list_latched_keys(outputs: &[LiteralOutput]) -> BTreeSet<String> {
     let written_true = ValueType::exact_value_type(&true.into());
     let is_latched = |key: &String| {
         let mut written_types = outputs.iter().filter_map(|output| output.get(key));
         written_types.all(|of| *of == written_true) && outputs.iter().any(|output| !output.contains_key(key))
     };
-    collect_keys(outputs).into_iter().filter(is_latched).collect()
+    collect_output_keys(outputs).into_iter().filter(is_latched).collect()
 }
 
-/// Returns the possible outputs of the script; `None` if they are unknown.
-pub(super) fn find_outputs(ast: &AST) -> Option<Vec<WrittenOutput>> {
+/// Infers the possible outputs from the end of the script. Returns `None` if they are unknown.
+pub(super) fn infer_outputs(ast: &AST) -> Option<Vec<LiteralOutput>> {
     let mut outputs = Vec::new();
     let mut leaves_early = false;
     ast.walk(&mut |path: &[ASTNode]| {
         leaves_early |= matches!(path.last(), Some(ASTNode::Stmt(Stmt::Return(_, flags, _))) if flags.is_empty());
         !leaves_early
     });
-    (!leaves_early && collect_end_values(ast.statements(), &mut outputs)).then_some(outputs)
+    (!leaves_early && collect_outputs_of_statements(ast.statements(), &mut outputs)).then_some(outputs)
 }
 
-/// Adds the possible values of these statements; `false` where they are not known.
-fn collect_end_values(statements: &[Stmt], outputs: &mut Vec<WrittenOutput>) -> bool {
+/// Adds the possible outputs of the last statement. Returns `false` if they are unknown.
+fn collect_outputs_of_statements(statements: &[Stmt], outputs: &mut Vec<LiteralOutput>) -> bool {
     match statements
         .iter()
         .rev()
         .find(|statement| !matches!(statement, Stmt::Noop(_)))
     {
-        Some(Stmt::Expr(expr)) => collect_literals(expr, outputs),
+        Some(Stmt::Expr(expr)) => collect_outputs_of_expression(expr, outputs),
         Some(Stmt::If(flow, _)) => {
-            collect_end_values(flow.body.statements(), outputs) && collect_end_values(flow.branch.statements(), outputs)
+            collect_outputs_of_statements(flow.body.statements(), outputs)
+                && collect_outputs_of_statements(flow.branch.statements(), outputs)
         }
-        Some(Stmt::Block(block)) => collect_end_values(block.statements(), outputs),
+        Some(Stmt::Block(block)) => collect_outputs_of_statements(block.statements(), outputs),
         // What is thrown is a failure, and no output.
         Some(Stmt::Return(_, flags, _)) => !flags.is_empty(),
         _ => false,
     }
 }
 
-fn collect_literals(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
+/// Adds the possible outputs of the expression. Returns `false` if they are unknown.
+fn collect_outputs_of_expression(expr: &Expr, outputs: &mut Vec<LiteralOutput>) -> bool {
     match expr {
         Expr::Map(entries, _) => {
             let entries = entries.0.iter();
@@ -78,7 +80,7 @@ fn collect_literals(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
             outputs.push(output_from_constant(value));
             true
         }
-        Expr::Stmt(block) => collect_end_values(block.statements(), outputs),
+        Expr::Stmt(block) => collect_outputs_of_statements(block.statements(), outputs),
         Expr::StringConstant(..)
         | Expr::InterpolatedString(..)
         | Expr::IntegerConstant(..)
@@ -90,15 +92,16 @@ fn collect_literals(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
                 Expr::StringConstant(..) | Expr::InterpolatedString(..) => ValueType::any_value(),
                 _ => infer_type(expr),
             };
-            outputs.push(response_output(of));
+            outputs.push(output_with_response(of));
             true
         }
         _ => false,
     }
 }
 
-fn response_output(of: ValueType) -> WrittenOutput {
-    WrittenOutput::from([(RESPONSE_KEY.to_owned(), of)])
+/// Returns an output with a value of this type under `response`.
+fn output_with_response(of: ValueType) -> LiteralOutput {
+    LiteralOutput::from([(RESPONSE_KEY.to_owned(), of)])
 }
 
 /// Infers the type of an expression from its text.
@@ -120,22 +123,23 @@ fn infer_type(expr: &Expr) -> ValueType {
             let entry = |(key, value): &(rhai::Ident, Expr)| (key.as_str().to_owned(), infer_type(value));
             ValueType::map_with_fields(MapFields::with_exact_keys(entries.0.iter().map(entry)))
         }
-        Expr::DynamicConstant(value, _) => type_from_value(value),
+        Expr::DynamicConstant(value, _) => type_of_constant(value),
         Expr::And(..) | Expr::Or(..) => ValueType::any_boolean(),
         _ => ValueType::any_value(),
     }
 }
 
-fn type_from_value(value: &Dynamic) -> ValueType {
+/// Returns the type of a constant value.
+fn type_of_constant(value: &Dynamic) -> ValueType {
     if let Some(map) = value.read_lock::<Map>() {
-        let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), type_from_value(value));
+        let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), type_of_constant(value));
         return ValueType::map_with_fields(MapFields::with_exact_keys(map.iter().map(entry)));
     }
     if let Some(items) = value.read_lock::<Array>() {
         return ValueType::list_with_items(
             items
                 .iter()
-                .map(type_from_value)
+                .map(type_of_constant)
                 .fold(ValueType::impossible_value(), ValueType::union_with),
         );
     }
@@ -157,21 +161,22 @@ fn type_from_value(value: &Dynamic) -> ValueType {
     }
 }
 
-fn output_from_constant(value: &Dynamic) -> WrittenOutput {
+/// Returns the output for a constant value: the keys of a map, or the value under `response`.
+fn output_from_constant(value: &Dynamic) -> LiteralOutput {
     match value.read_lock::<Map>() {
         Some(map) => {
-            let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), type_from_value(value));
+            let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), type_of_constant(value));
             map.iter().map(entry).collect()
         }
-        None => response_output(type_from_value(value)),
+        None => output_with_response(type_of_constant(value)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{WrittenOutput, collect_keys, latched_keys, unify_types};
+    use super::{LiteralOutput, collect_output_keys, list_latched_keys, unify_output_types};
 
-    fn written_outputs(text: &str) -> Option<Vec<WrittenOutput>> {
+    fn written_outputs(text: &str) -> Option<Vec<LiteralOutput>> {
         crate::analyze_script("a.rhai", text).outputs
     }
 
@@ -191,7 +196,7 @@ mod tests {
             ("7", &["response"]),
         ];
         for (text, expected) in known {
-            let keys = collect_keys(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
+            let keys = collect_output_keys(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
             assert_eq!(keys.iter().map(String::as_str).collect::<Vec<_>>(), *expected, "{text}");
         }
         for text in [
@@ -229,7 +234,7 @@ mod tests {
             ("if execution < 2 { #{more: 1} } else { #{} }", &[]),
         ];
         for (text, expected) in rows {
-            let keys = latched_keys(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
+            let keys = list_latched_keys(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
             assert_eq!(keys.iter().map(String::as_str).collect::<Vec<_>>(), *expected, "{text}");
         }
     }
@@ -275,7 +280,7 @@ mod tests {
             ("\"7\"", &[r#"{"response":7}"#, r#"{"response":"7"}"#], &["{}"]),
         ];
         for (text, can_be, cannot_be) in rows {
-            let of = unify_types(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
+            let of = unify_output_types(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
             let admits = |json: &str| of.contains_value(&serde_json::from_str(json).expect("JSON"));
             can_be
                 .iter()

@@ -7,16 +7,16 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rhai::{AST, ASTFlags, ASTNode, BinaryExpr, Expr, FnCallExpr, Position, Stmt};
 
-use super::calls::{self, FunctionCall, to_script_name};
-use ensemble_language::check::{ReadScriptKey, ScriptText};
+use super::calls::{self, ScriptFunctionCall, to_script_name};
+use ensemble_language::check::{ScriptText, ScriptVariableKeyRead};
 
-/// The variables whose keys are listed.
-const KEYED: [&str; 4] = ["dependencies", "context", "inputs", "parameters"];
-/// The beginning of the names that the engine gives to closures.
-const CLOSURE: &str = "anon$";
+/// Variables whose keys are collected.
+const KEYED_VARIABLES: [&str; 4] = ["dependencies", "context", "inputs", "parameters"];
+/// Prefix of the names that the engine gives to closures.
+const CLOSURE_PREFIX: &str = "anon$";
 
-/// Returns the names that the script reads.
-pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> ScriptText {
+/// Collects the names, keys, calls and requests in the text of the script.
+pub(super) fn collect_script_names(name: String, text: String, ast: &AST) -> ScriptText {
     let functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let mut main = ScriptNames {
         is_main: true,
@@ -24,12 +24,12 @@ pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> Scri
     };
     let mut path = Vec::new();
     for statement in ast.statements() {
-        statement.walk(&mut path, &mut |path: &[ASTNode]| main.visit_node(path));
+        statement.walk(&mut path, &mut |path: &[ASTNode]| main.collect_from_node(path));
     }
-    let is_closure = |name: &str| name.starts_with(CLOSURE);
+    let is_closure = |name: &str| name.starts_with(CLOSURE_PREFIX);
     let (in_functions, mut in_closures) = (
-        names_in_functions(ast, &|name| !is_closure(name)),
-        names_in_functions(ast, &is_closure),
+        collect_names_in_functions(ast, &|name| !is_closure(name)),
+        collect_names_in_functions(ast, &is_closure),
     );
     // A parameter that is not captured is another variable.
     let hidden = |variable: &str| {
@@ -49,7 +49,7 @@ pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> Scri
     let keys = main
         .keys
         .iter()
-        .filter(|one| !hidden(&one.variable) && !main.is_tested(one));
+        .filter(|one| !hidden(&one.variable) && !main.is_tested_before_use(one));
     let keys: Vec<&ScriptKeyRead> = keys.collect();
     let may_be_missing = |variable: &str, key: &str| {
         let mut reads = keys.iter().filter(|one| one.variable == variable && one.key == key);
@@ -60,7 +60,7 @@ pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> Scri
         .map(|one| ((one.variable.clone(), one.key.clone()), one.place));
     let keys = keep_first_positions(places)
         .into_iter()
-        .map(|((variable, key), place)| ReadScriptKey {
+        .map(|((variable, key), place)| ScriptVariableKeyRead {
             may_be_missing: may_be_missing(&variable, &key),
             variable,
             key: to_script_name((key, place)),
@@ -79,8 +79,8 @@ pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> Scri
         free: free(&main).into_iter().map(to_script_name).collect(),
         free_in_functions: free(&in_functions).into_iter().map(to_script_name).collect(),
         keys: keys.collect(),
-        unknown_functions: calls::find_unknown(calls(), &functions, &text),
-        miscalled: calls::find_miscalled(calls(), &own_functions, &text)
+        unknown_functions: calls::find_unknown_functions(calls(), &functions, &text),
+        miscalled: calls::find_argument_count_errors(calls(), &own_functions, &text)
             .into_iter()
             .map(|(name, place, arguments)| (to_script_name((name, place)), arguments))
             .collect(),
@@ -97,16 +97,17 @@ pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> Scri
     }
 }
 
-/// Returns the names in the functions of these names.
-fn names_in_functions(ast: &AST, is_meant: &dyn Fn(&str) -> bool) -> ScriptNames {
+/// Collects the names in the bodies of the functions that `is_meant` selects.
+fn collect_names_in_functions(ast: &AST, is_meant: &dyn Fn(&str) -> bool) -> ScriptNames {
     let mut bodies = ast.clone();
     bodies.clear_statements();
     bodies.retain_functions(|_, _, name, _| is_meant(name));
     let mut names = ScriptNames::default();
-    bodies.walk(&mut |path: &[ASTNode]| names.visit_node(path));
+    bodies.walk(&mut |path: &[ASTNode]| names.collect_from_node(path));
     names
 }
 
+/// Keeps the first position of each key, in order.
 fn keep_first_positions<K: PartialEq>(all: impl Iterator<Item = (K, Position)>) -> Vec<(K, Position)> {
     let mut first: Vec<(K, Position)> = Vec::new();
     for (key, place) in all {
@@ -117,7 +118,7 @@ fn keep_first_positions<K: PartialEq>(all: impl Iterator<Item = (K, Position)>) 
     first
 }
 
-/// A key that is read.
+/// Read of a key of a variable.
 struct ScriptKeyRead {
     variable: String,
     key: String,
@@ -128,7 +129,7 @@ struct ScriptKeyRead {
     may_be_missing: bool,
 }
 
-/// The names that one part of a script contains.
+/// Names in one part of a script.
 #[derive(Default)]
 struct ScriptNames {
     free: Vec<(String, Position)>,
@@ -141,7 +142,7 @@ struct ScriptNames {
     defined: HashSet<String>,
     captured: HashSet<String>,
     /// The functions that are called.
-    calls: Vec<FunctionCall>,
+    calls: Vec<ScriptFunctionCall>,
     /// Whether this is the part outside of functions and closures.
     is_main: bool,
     /// The `return` and `throw` statements so far.
@@ -153,7 +154,8 @@ struct ScriptNames {
 }
 
 impl ScriptNames {
-    fn is_tested(&self, read: &ScriptKeyRead) -> bool {
+    /// Returns whether the script tests the key, or tests the variable that stores its value.
+    fn is_tested_before_use(&self, read: &ScriptKeyRead) -> bool {
         let is_held = read
             .held_by
             .as_ref()
@@ -161,17 +163,18 @@ impl ScriptNames {
         is_held || self.tested.contains(&(read.variable.clone(), read.key.clone()))
     }
 
-    /// Notes one node; always continues.
-    fn visit_node(&mut self, path: &[ASTNode<'_>]) -> bool {
+    /// Collects the names of one node. Always returns true, so that the walk continues.
+    fn collect_from_node(&mut self, path: &[ASTNode<'_>]) -> bool {
         match path.last() {
-            Some(ASTNode::Expr(expr)) => self.visit_expression(expr, path),
-            Some(ASTNode::Stmt(statement)) => self.visit_statement(statement, path),
+            Some(ASTNode::Expr(expr)) => self.collect_from_expression(expr, path),
+            Some(ASTNode::Stmt(statement)) => self.collect_from_statement(statement, path),
             _ => {}
         }
         true
     }
 
-    fn visit_statement(&mut self, statement: &Stmt, path: &[ASTNode<'_>]) {
+    /// Collects the variables that a statement defines, and its calls and exits.
+    fn collect_from_statement(&mut self, statement: &Stmt, path: &[ASTNode<'_>]) {
         match statement {
             Stmt::Return(..) => self.exits += 1,
             Stmt::Var(var, ..) => drop(self.defined.insert(var.0.name.to_string())),
@@ -181,86 +184,91 @@ impl ScriptNames {
             }
             Stmt::TryCatch(flow, _) => self
                 .defined
-                .extend(parse_variable(&flow.expr).map(|(name, _)| name.to_owned())),
-            Stmt::Assignment(assignment) => self.defined.extend(chain_root(&assignment.1.lhs).map(str::to_owned)),
+                .extend(as_variable(&flow.expr).map(|(name, _)| name.to_owned())),
+            Stmt::Assignment(assignment) => self
+                .defined
+                .extend(find_chain_root(&assignment.1.lhs).map(str::to_owned)),
             Stmt::FnCall(call, place) => {
-                self.visit_call(call);
-                self.add_call(calls::parse_call(call, *place, false), path);
+                self.collect_tests_and_captures(call);
+                self.record_function_call(calls::parse_function_call(call, *place, false), path);
             }
             _ => {}
         }
     }
 
-    fn visit_expression(&mut self, expr: &Expr, path: &[ASTNode<'_>]) {
+    /// Collects the variables, key reads, calls and requests of an expression.
+    fn collect_from_expression(&mut self, expr: &Expr, path: &[ASTNode<'_>]) {
         match expr {
             Expr::Variable(parts, _, place) if parts.0.is_none() && parts.2.is_empty() => {
                 self.free.push((parts.1.to_string(), *place));
             }
-            Expr::Dot(both, flags, _) | Expr::Index(both, flags, _) => self.visit_member(expr, both, *flags, path),
+            Expr::Dot(both, flags, _) | Expr::Index(both, flags, _) => self.collect_key_read(expr, both, *flags, path),
             Expr::FnCall(call, place) => {
-                self.visit_call(call);
-                self.add_call(calls::parse_call(call, *place, false), path);
+                self.collect_tests_and_captures(call);
+                self.record_function_call(calls::parse_function_call(call, *place, false), path);
             }
-            Expr::MethodCall(call, place) => self.add_call(calls::parse_call(call, *place, true), path),
-            Expr::Map(entries, _) if !is_literal_item(path) => {
+            Expr::MethodCall(call, place) => {
+                self.record_function_call(calls::parse_function_call(call, *place, true), path)
+            }
+            Expr::Map(entries, _) if !is_item_of_literal(path) => {
                 for (key, value) in entries.0.iter().filter(|(key, _)| key.as_str() == "agent_requests") {
-                    if let Some(targets) = calls::parse_targets(value) {
+                    if let Some(targets) = calls::parse_request_targets(value) {
                         self.requests.get_or_insert(key.pos);
                         self.requested.extend(targets);
                     }
                 }
             }
-            Expr::Coalesce(operands, _) => operands.iter().for_each(|one| self.visit_test(one)),
+            Expr::Coalesce(operands, _) => operands.iter().for_each(|one| self.record_test(one)),
             _ => {}
         }
     }
 
-    fn add_call(&mut self, call: Option<FunctionCall>, path: &[ASTNode<'_>]) {
+    /// Records the call, and whether every execution reaches the call.
+    fn record_function_call(&mut self, call: Option<ScriptFunctionCall>, path: &[ASTNode<'_>]) {
         let outer_exits = path
             .iter()
             .filter(|node| matches!(node, ASTNode::Stmt(Stmt::Return(..))));
-        let is_certain = self.is_main && self.exits == outer_exits.count() && is_always_reached(path);
+        let is_certain = self.is_main && self.exits == outer_exits.count() && is_unconditional(path);
         self.calls.extend(call.map(|call| call.with_certainty(is_certain)));
     }
 
-    /// A call that compares something with nothing, asks for a key, or asks for the type of a value; or the capture of
-    /// variables by a closure.
-    fn visit_call(&mut self, call: &FnCallExpr) {
+    /// Collects the tests of a call: comparisons with nothing, lookups of a key and checks of a type. Collects captures of closures.
+    fn collect_tests_and_captures(&mut self, call: &FnCallExpr) {
         let args = &call.args;
         match call.name.as_str() {
             "==" | "!=" if args.iter().any(|one| matches!(one, Expr::Unit(_))) => {
-                args.iter().for_each(|one| self.visit_test(one));
+                args.iter().for_each(|one| self.record_test(one));
             }
             "contains" => {
                 if let [place, Expr::StringConstant(key, _)] = args.as_slice()
-                    && let Some((name, _)) = parse_variable(place)
+                    && let Some((name, _)) = as_variable(place)
                 {
                     self.tested.insert((name.to_owned(), key.to_string()));
                 }
             }
-            "type_of" | "is_def_var" | "get" => args.iter().for_each(|one| self.visit_test(one)),
+            "type_of" | "is_def_var" | "get" => args.iter().for_each(|one| self.record_test(one)),
             "curry" => self
                 .captured
-                .extend(args.iter().filter_map(|one| Some(parse_variable(one)?.0.to_owned()))),
+                .extend(args.iter().filter_map(|one| Some(as_variable(one)?.0.to_owned()))),
             _ => {}
         }
     }
 
-    /// `variable.key…` or `variable["key"]…`.
-    fn visit_member(&mut self, expr: &Expr, both: &BinaryExpr, flags: ASTFlags, path: &[ASTNode<'_>]) {
-        let Some((name, _)) = parse_variable(&both.lhs).filter(|(name, _)| KEYED.contains(name)) else {
+    /// Collects a read of `variable.key…` or `variable["key"]…`.
+    fn collect_key_read(&mut self, expr: &Expr, both: &BinaryExpr, flags: ASTFlags, path: &[ASTNode<'_>]) {
+        let Some((name, _)) = as_variable(&both.lhs).filter(|(name, _)| KEYED_VARIABLES.contains(name)) else {
             return;
         };
-        if let Expr::MethodCall(call, _) = chain_first(&both.rhs) {
+        if let Expr::MethodCall(call, _) = first_chain_step(&both.rhs) {
             if let Some(Expr::StringConstant(key, _)) = call.args.first() {
                 self.tested.insert((name.to_owned(), key.to_string()));
             }
             return;
         }
-        let Some((key, place)) = parse_key(chain_first(&both.rhs)) else {
+        let Some((key, place)) = as_constant_key(first_chain_step(&both.rhs)) else {
             return;
         };
-        if is_optional(&both.rhs) || flags.contains(ASTFlags::NEGATED) || is_type_of_call(&both.rhs) {
+        if has_optional_access(&both.rhs) || flags.contains(ASTFlags::NEGATED) || ends_with_type_of_call(&both.rhs) {
             self.tested.insert((name.to_owned(), key.to_owned()));
         }
         let held_by = match path.iter().rev().nth(1) {
@@ -278,24 +286,25 @@ impl ScriptNames {
         });
     }
 
-    fn visit_test(&mut self, expr: &Expr) {
+    /// Records the variable or the key as tested.
+    fn record_test(&mut self, expr: &Expr) {
         match expr {
             Expr::Dot(both, ..) | Expr::Index(both, ..) => {
                 if let (Some((name, _)), Some((key, _))) =
-                    (parse_variable(&both.lhs), parse_key(chain_first(&both.rhs)))
+                    (as_variable(&both.lhs), as_constant_key(first_chain_step(&both.rhs)))
                 {
                     self.tested.insert((name.to_owned(), key.to_owned()));
                 }
             }
             other => self
                 .tested_names
-                .extend(parse_variable(other).map(|(name, _)| name.to_owned())),
+                .extend(as_variable(other).map(|(name, _)| name.to_owned())),
         }
     }
 }
 
-/// Returns whether no statement and no operator on the way to the last node can pass it over.
-fn is_always_reached(path: &[ASTNode<'_>]) -> bool {
+/// Returns whether no statement and no operator on the path can skip the last node.
+fn is_unconditional(path: &[ASTNode<'_>]) -> bool {
     path.windows(2).all(|nodes| {
         let [outer, inner] = nodes else { return false };
         let is_inner = |expr: &Expr| matches!(inner, ASTNode::Expr(one) if std::ptr::eq(*one, expr));
@@ -317,12 +326,12 @@ fn is_always_reached(path: &[ASTNode<'_>]) -> bool {
 }
 
 /// Returns whether the expression is an item of a literal list or map.
-fn is_literal_item(path: &[ASTNode<'_>]) -> bool {
+fn is_item_of_literal(path: &[ASTNode<'_>]) -> bool {
     let outer = path.iter().rev().nth(1);
     matches!(outer, Some(ASTNode::Expr(Expr::Map(..) | Expr::Array(..))))
 }
 
-/// Returns whether the expression is compared, chosen by, or given to a function.
+/// Returns whether the expression is compared, stored, matched, or passed to a function.
 fn is_compared_or_passed_on(expr: &Expr, path: &[ASTNode<'_>]) -> bool {
     let is_weak = |call: &FnCallExpr| call.op_token.is_none() || matches!(call.name.as_str(), "==" | "!=");
     match path.iter().rev().nth(1) {
@@ -335,40 +344,42 @@ fn is_compared_or_passed_on(expr: &Expr, path: &[ASTNode<'_>]) -> bool {
     }
 }
 
-fn parse_variable(expr: &Expr) -> Option<(&str, Position)> {
+/// Returns the variable with its position. Returns `None` for another expression.
+fn as_variable(expr: &Expr) -> Option<(&str, Position)> {
     match expr {
         Expr::Variable(parts, _, place) => Some((&parts.1, *place)),
         _ => None,
     }
 }
 
-/// Returns the variable at the beginning of a chain.
-fn chain_root(expr: &Expr) -> Option<&str> {
+/// Returns the variable at the start of a chain of members.
+fn find_chain_root(expr: &Expr) -> Option<&str> {
     match expr {
-        Expr::Dot(both, ..) | Expr::Index(both, ..) => chain_root(&both.lhs),
-        other => parse_variable(other).map(|(name, _)| name),
+        Expr::Dot(both, ..) | Expr::Index(both, ..) => find_chain_root(&both.lhs),
+        other => as_variable(other).map(|(name, _)| name),
     }
 }
 
 /// Returns the first step of the rest of a chain.
-fn chain_first(rest: &Expr) -> &Expr {
+fn first_chain_step(rest: &Expr) -> &Expr {
     match rest {
         Expr::Dot(both, ..) | Expr::Index(both, ..) => &both.lhs,
         other => other,
     }
 }
 
-/// Returns whether the rest of the chain does without the value of its first step.
-fn is_optional(rest: &Expr) -> bool {
+/// Returns whether the rest of the chain begins with an access that accepts a missing value (`?.` or `?[`).
+fn has_optional_access(rest: &Expr) -> bool {
     matches!(rest, Expr::Dot(_, flags, _) | Expr::Index(_, flags, _) if flags.contains(ASTFlags::NEGATED))
 }
 
-/// `.key.type_of()`.
-fn is_type_of_call(rest: &Expr) -> bool {
-    matches!(rest, Expr::Dot(both, ..) if matches!(chain_first(&both.rhs), Expr::MethodCall(call, _) if call.name == "type_of"))
+/// Returns whether the rest of the chain has the form `.key.type_of()`.
+fn ends_with_type_of_call(rest: &Expr) -> bool {
+    matches!(rest, Expr::Dot(both, ..) if matches!(first_chain_step(&both.rhs), Expr::MethodCall(call, _) if call.name == "type_of"))
 }
 
-fn parse_key(expr: &Expr) -> Option<(&str, Position)> {
+/// Returns a property or constant text as a key with its position. Returns `None` for another expression.
+fn as_constant_key(expr: &Expr) -> Option<(&str, Position)> {
     match expr {
         Expr::Property(parts, place) => Some((&parts.2, *place)),
         Expr::StringConstant(text, place) => Some((text, *place)),

@@ -10,33 +10,33 @@ use std::path::Path;
 
 use ensemble_language::data::strip_byte_order_mark;
 
-/// The largest script that is run, in bytes: 16 MiB, as the largest ensemble.
-pub const LARGEST_SCRIPT: u64 = 16 << 20;
+/// Largest script that is run: 16 MiB, as for ensembles.
+pub const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 
-/// Opens a regular file. A pipe or a device is not waited for.
+/// Opens a regular file. Does not wait for a pipe or a device.
 ///
 /// # Errors
 /// The file cannot be opened, or is not a regular file.
-pub fn open_regular(path: &Path) -> io::Result<File> {
+pub fn open_regular_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags(NONBLOCK);
+        options.custom_flags(NONBLOCKING_OPEN_FLAG);
     }
     let file = options.open(path).map_err(|error| {
         // A socket cannot be opened.
         let file_type = std::fs::metadata(path).ok().map(|metadata| metadata.file_type());
         match file_type
-            .and_then(describe_other_type)
+            .and_then(describe_irregular_type)
             .filter(|name| *name == "a socket")
         {
             Some(name) => io::Error::other(format!("it is {name}, not a file")),
             None => error,
         }
     })?;
-    require_regular(&file)?;
+    require_regular_file(&file)?;
     Ok(file)
 }
 
@@ -44,15 +44,15 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// The error names the type of the file: a folder, a pipe, a socket or a device.
-pub fn require_regular(file: &File) -> io::Result<()> {
-    match describe_other_type(file.metadata()?.file_type()) {
+pub fn require_regular_file(file: &File) -> io::Result<()> {
+    match describe_irregular_type(file.metadata()?.file_type()) {
         Some(description) => Err(io::Error::other(format!("it is {description}, not a file"))),
         None => Ok(()),
     }
 }
 
-/// Returns the name of a type of files; `None`: regular files.
-pub fn describe_other_type(file_type: FileType) -> Option<&'static str> {
+/// Returns the name of the file type with an article. Returns `None` for a regular file.
+pub fn describe_irregular_type(file_type: FileType) -> Option<&'static str> {
     if file_type.is_file() {
         return None;
     }
@@ -69,29 +69,29 @@ pub fn describe_other_type(file_type: FileType) -> Option<&'static str> {
     Some(if file_type.is_dir() { "a folder" } else { "a device" })
 }
 
-/// Does not wait until a pipe has a writer.
+/// Flag that opens a pipe without waiting for a writer.
 #[cfg(unix)]
-const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+const NONBLOCKING_OPEN_FLAG: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
-/// Reads a regular file of at most this many bytes.
+/// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// As [`open_regular`], or the file is larger.
-pub fn read_bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+/// The file cannot be opened, is not a regular file, or is larger.
+pub fn read_bytes_with_limit(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_regular(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    open_regular_file(path)?.take(most + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > most {
         true => Err(io::Error::other(format!("it is larger than {}", format_size(most)))),
         false => Ok(bytes),
     }
 }
 
-/// Likewise, as a text without a byte order mark.
+/// Reads a regular text file of at most `most` bytes, without a byte order mark.
 ///
 /// # Errors
-/// As [`read_bytes`], or it is not UTF-8.
+/// The file cannot be read, is larger, or is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    let text = String::from_utf8(read_bytes(path, most)?).map_err(|_| {
+    let text = String::from_utf8(read_bytes_with_limit(path, most)?).map_err(|_| {
         // In the words of `std::fs::read_to_string`.
         io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8")
     })?;
@@ -101,6 +101,7 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     })
 }
 
+/// Formats a size in KiB or MiB, rounded down.
 fn format_size(bytes: u64) -> String {
     match bytes >> 20 {
         0 => format!("{} KiB", bytes >> 10),
@@ -118,7 +119,7 @@ mod tests {
         let path = folder.path().join("file");
         for (length, is_read) in [(0, true), (1023, true), (1024, true), (1025, false)] {
             std::fs::write(&path, vec![b'x'; length]).expect("written");
-            let read = read_bytes(&path, 1024);
+            let read = read_bytes_with_limit(&path, 1024);
             assert_eq!(read.is_ok(), is_read, "{length}");
             if let Err(error) = read {
                 assert_eq!(error.to_string(), "it is larger than 1 KiB");
@@ -131,15 +132,15 @@ mod tests {
             read_text(&path, 1024).map_err(|error| error.to_string()),
             std::fs::read_to_string(&path).map_err(|error| error.to_string())
         );
-        assert!(open_regular(folder.path()).is_err(), "a folder");
-        assert!(open_regular(&folder.path().join("missing")).is_err());
+        assert!(open_regular_file(folder.path()).is_err(), "a folder");
+        assert!(open_regular_file(&folder.path().join("missing")).is_err());
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn a_file_that_tells_no_size_is_bounded() {
-        read_bytes(Path::new("/proc/self/pagemap"), 1 << 20).expect_err("it is huge");
-        let error = read_bytes(Path::new("/dev/zero"), 1 << 20).expect_err("a device");
+        read_bytes_with_limit(Path::new("/proc/self/pagemap"), 1 << 20).expect_err("it is huge");
+        let error = read_bytes_with_limit(Path::new("/dev/zero"), 1 << 20).expect_err("a device");
         assert_eq!(error.to_string(), "it is a device, not a file");
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("socket");
@@ -152,7 +153,7 @@ mod tests {
             (&pipe, "a pipe"),
             (folder.path(), "a folder"),
         ] {
-            let error = read_bytes(path, 1).expect_err("it is no file");
+            let error = read_bytes_with_limit(path, 1).expect_err("it is no file");
             assert_eq!(error.to_string(), format!("it is {name}, not a file"));
         }
     }

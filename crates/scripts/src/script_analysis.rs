@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ensemble_language::check::ScriptText;
 
-use super::{ScriptError, WrittenOutput, broken_error, engine, literal, names, workers};
+use super::{LiteralOutput, ScriptError, engine, engine_crash_error, literal, names, workers};
 
-/// The facts that the text of a script shows.
+/// Facts about the text of a script: a syntax error, names and possible outputs.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptAnalysis {
     /// The syntax error, if it does not compile; then nothing else is known.
@@ -14,21 +14,21 @@ pub struct ScriptAnalysis {
     /// The names that it reads.
     pub names: Option<Arc<ScriptText>>,
     /// The possible outputs; `None` if they are unknown.
-    pub outputs: Option<Vec<WrittenOutput>>,
+    pub outputs: Option<Vec<LiteralOutput>>,
 }
 
-/// Examines the text of a script, which `name` calls in messages. The script is not run.
+/// Analyzes the text of a script without running the script. Messages call the script `name`.
 pub fn analyze_script(name: &str, text: &str) -> ScriptAnalysis {
     let (name, text) = (name.to_owned(), text.to_owned());
     let examined = workers::run_and_wait(move || {
-        let mut engine = engine::build_engine(|| false);
+        let mut engine = engine::build_limited_engine(|| false);
         // Simplified code would have lost what the author wrote.
         engine.set_optimization_level(rhai::OptimizationLevel::None);
         match engine.compile(&text) {
             Ok(ast) => ScriptAnalysis {
                 error: None,
-                outputs: literal::find_outputs(&ast),
-                names: Some(names::collect_script_text(name, text, &ast).into()),
+                outputs: literal::infer_outputs(&ast),
+                names: Some(names::collect_script_names(name, text, &ast).into()),
             },
             Err(error) => ScriptAnalysis {
                 error: Some(ScriptError::at_position(error.err_type().to_string(), error.position())),
@@ -37,7 +37,7 @@ pub fn analyze_script(name: &str, text: &str) -> ScriptAnalysis {
         }
     });
     examined.unwrap_or_else(|| ScriptAnalysis {
-        error: Some(broken_error()),
+        error: Some(engine_crash_error()),
         ..ScriptAnalysis::default()
     })
 }

@@ -9,64 +9,69 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::{StopOnDrop, workers};
+use super::{StopScriptGuard, workers};
 use ensemble_language::template::{
     MissingKeyCollector, Template, TemplateError, TemplateScope, render_task, render_with_check,
 };
 
-/// The memory of one rendering, in bytes, where it is asked.
-const MEMORY_LIMIT: usize = 64 << 20;
-/// The memory of one rendering that a single operation cannot exceed.
-const MOST_MEMORY: usize = 128 << 20;
+/// Largest memory of one rendering in bytes, which the renderer checks regularly.
+const MAX_CHECKED_MEMORY: usize = 64 << 20;
+/// Largest memory of one rendering in bytes that even a single operation cannot exceed.
+const MAX_ALLOCATED_MEMORY: usize = 128 << 20;
 
+/// Error message of a rendering that exceeds the memory limit.
 const TOO_MUCH: &str = "the template needs more than 64 MiB of memory";
 
 thread_local! {
-    /// Set when nobody waits any more for what this thread renders.
+    /// Flag that is set when no caller waits for the rendering on this thread any more.
     static STOPPED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Returns why the rendering on this thread must stop.
+/// Returns the reason why the rendering on this thread must stop: memory, or a stopped execution.
 fn find_stop_reason() -> Option<&'static str> {
-    if ensemble_memory::thread_limit::used_bytes() > MEMORY_LIMIT {
+    if ensemble_memory::thread_limit::used_bytes() > MAX_CHECKED_MEMORY {
         return Some(TOO_MUCH);
     }
     let is_stopped = STOPPED.with_borrow(|stopped| stopped.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));
     is_stopped.then_some("the execution was stopped")
 }
 
-/// Renders the template with the scope.
-pub async fn render_template(template: &Template, scope: &TemplateScope) -> Result<String, TemplateError> {
+/// Renders the template with the scope. Renders slow templates on a worker thread.
+pub async fn render_template_async(template: &Template, scope: &TemplateScope) -> Result<String, TemplateError> {
     if template.renders_quickly() {
         return template.render(scope);
     }
     let template = template.clone();
-    run_with_scope(scope, move |scope| template.render(scope)).await
+    render_on_worker(scope, move |scope| template.render(scope)).await
 }
 
-/// Returns the value of the template with the scope.
-pub async fn render_value(template: &Template, scope: &TemplateScope) -> Result<Value, TemplateError> {
+/// Evaluates the template as a value. Evaluates slow templates on a worker thread.
+pub async fn render_value_async(template: &Template, scope: &TemplateScope) -> Result<Value, TemplateError> {
     if template.renders_quickly() {
         return template.render_value(scope);
     }
     let template = template.clone();
-    run_with_scope(scope, move |scope| template.render_value(scope)).await
+    render_on_worker(scope, move |scope| template.render_value(scope)).await
 }
 
-/// Returns the task of an agent with the scope.
-pub async fn render_agent_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<String, TemplateError> {
+/// Renders the task of an agent from its prompt. Renders slow templates on a worker thread.
+pub async fn render_agent_task_async(
+    prompt: Option<&Template>,
+    scope: &TemplateScope,
+) -> Result<String, TemplateError> {
     if prompt.is_none_or(Template::renders_quickly) {
         return render_task(prompt, scope);
     }
     let prompt = prompt.cloned();
-    run_with_scope(scope, move |scope| render_task(prompt.as_ref(), scope)).await
+    render_on_worker(scope, move |scope| render_task(prompt.as_ref(), scope)).await
 }
 
-async fn run_with_scope<T: Send + 'static>(
+/// Renders on a worker thread with a memory limit. Dropping the future stops the rendering.
+async fn render_on_worker<T: Send + 'static>(
     scope: &TemplateScope,
     render: impl FnOnce(&TemplateScope) -> Result<T, TemplateError> + Send + 'static,
 ) -> Result<T, TemplateError> {
-    let stop = StopOnDrop::default();
+    let stop = StopScriptGuard::default();
     let flag = Arc::clone(&stop.0);
     // A thread that is lost must hold nothing that others wait for.
     let missed = MissingKeyCollector::default();
@@ -80,18 +85,19 @@ async fn run_with_scope<T: Send + 'static>(
         STOPPED.set(None);
         rendered
     };
-    let job_result = workers::run_with_memory_limit(MOST_MEMORY, move || worker_scope, run).await;
+    let job_result = workers::run_with_memory_limit(MAX_ALLOCATED_MEMORY, move || worker_scope, run).await;
     match job_result {
         Ok(rendered) => {
             scope.missing_keys.add_missing_keys(missed.take_missing_keys());
             rendered
         }
-        Err(workers::LostJobReason::Memory) => Err(template_error(TOO_MUCH)),
-        Err(workers::LostJobReason::Broken) => Err(template_error("the template engine crashed")),
+        Err(workers::LostJobReason::Memory) => Err(error_at_template_start(TOO_MUCH)),
+        Err(workers::LostJobReason::Broken) => Err(error_at_template_start("the template engine crashed")),
     }
 }
 
-fn template_error(message: &str) -> TemplateError {
+/// Creates a template error at line 1, column 1.
+fn error_at_template_start(message: &str) -> TemplateError {
     TemplateError {
         message: message.to_owned(),
         line: 1,
@@ -100,7 +106,7 @@ fn template_error(message: &str) -> TemplateError {
     }
 }
 
-/// Runs it on a worker thread; `None` if it panicked or there was no thread.
+/// Runs the function on a worker thread. Returns `None` if the function panicked or no thread was available.
 pub async fn run_on_worker<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    workers::run_job(run).await
+    workers::run_job_async(run).await
 }

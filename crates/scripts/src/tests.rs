@@ -30,7 +30,7 @@ fn run(text: &str) -> Result<Value, ScriptFailure> {
         ("context", ScriptVariable::Context(context())),
     ];
     let inline = inline::can_run_inline(&script.ast, &script.words)
-        .then(|| inline::run_inline(&script.ast, &script.words, &variables))
+        .then(|| inline::try_run_inline(&script.ast, &script.words, &variables))
         .flatten();
     let ended = stopped_by(&script, variables, || false);
     assert!(
@@ -47,7 +47,10 @@ fn stopped_by(
 ) -> Result<Value, ScriptFailure> {
     let script = Arc::clone(script);
     workers::run_and_wait(move || {
-        script.run_on_this_thread(build_scope(&variables, &script.words, ScriptVariable::to_dynamic), stop)
+        script.run_on_this_thread(
+            build_named_scope(&variables, &script.words, ScriptVariable::to_dynamic),
+            stop,
+        )
     })
     .expect("a thread")
 }
@@ -319,7 +322,9 @@ fn a_text_is_compiled_once_for_as_long_as_somebody_has_it() {
 #[tokio::test]
 async fn a_variable_that_is_not_named_is_not_converted() {
     let script = Script::compile("[is_def_var(\"other\"), `${named}`]").unwrap();
-    assert!(script.reads_variable("named") && script.reads_variable("other") && !script.reads_variable("name"));
+    assert!(
+        script.may_read_variable("named") && script.may_read_variable("other") && !script.may_read_variable("name")
+    );
     let outputs = vec![(Arc::from("a"), Arc::new(json!([1])))];
     let variables = vec![
         ("named", ScriptVariable::Outputs(outputs)),
@@ -334,7 +339,10 @@ fn a_defect_of_the_engine_is_no_end_of_the_others() {
     let slow = "let t = 0; for i in 0..2000 { t += i; } ";
     let script = Script::compile(&format!("{slow} break_down()")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(script.run::<&str>(Vec::new())), Err(broken_failure()));
+    assert_eq!(
+        runtime.block_on(script.run::<&str>(Vec::new())),
+        Err(engine_crash_failure())
+    );
     let script = Script::compile(&format!("{slow} t")).unwrap();
     assert_eq!(runtime.block_on(script.run::<&str>(Vec::new())), Ok(json!(1_999_000)));
 }

@@ -5,15 +5,19 @@ use serde_json::{Number, Value};
 
 use super::context_view::ScriptContextView;
 
-/// The maximum nesting depth of a result. Deeper values could be written but not read again.
+/// Largest nesting depth of a result. Deeper values could be written, but not read again.
 const DEPTH: usize = 100;
 
-/// Converts a value of Rhai to JSON; the error continues a sentence that begins with "the value".
+/// Converts a value of Rhai to JSON.
+///
+/// # Errors
+/// The end of a sentence that begins with "the value".
 pub(super) fn to_json(value: Dynamic) -> Result<Value, String> {
-    convert_value(value, DEPTH)
+    convert_with_depth_limit(value, DEPTH)
 }
 
-fn convert_value(value: Dynamic, depth: usize) -> Result<Value, String> {
+/// Converts a value with at most `depth` nested levels.
+fn convert_with_depth_limit(value: Dynamic, depth: usize) -> Result<Value, String> {
     let value = value.flatten();
     if value.is_unit() {
         return Ok(Value::Null);
@@ -39,19 +43,23 @@ fn convert_value(value: Dynamic, depth: usize) -> Result<Value, String> {
     }
     if value.is_array() {
         let items = value.into_array().unwrap_or_default();
-        return items.into_iter().map(|item| convert_value(item, depth - 1)).collect();
+        return items
+            .into_iter()
+            .map(|item| convert_with_depth_limit(item, depth - 1))
+            .collect();
     }
     if value.is_map() {
         let entries = value.try_cast::<Map>().unwrap_or_default();
         return entries
             .into_iter()
-            .map(|(key, value)| Ok((String::from(key), convert_value(value, depth - 1)?)))
+            .map(|(key, value)| Ok((String::from(key), convert_with_depth_limit(value, depth - 1)?)))
             .collect();
     }
-    convert_custom(value)
+    convert_special_value(value)
 }
 
-fn convert_custom(value: Dynamic) -> Result<Value, String> {
+/// Converts a byte array or the context. Refuses functions and other types.
+fn convert_special_value(value: Dynamic) -> Result<Value, String> {
     if value.is::<FnPtr>() {
         return Err("contains a function, which JSON cannot represent".into());
     }

@@ -22,35 +22,36 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Stack of one thread, in bytes; memory is taken only as far as it is used.
-const STACK: usize = 512 << 20;
-/// The stack of the monitor thread.
-const SMALL_STACK: usize = 128 << 10;
-/// The number of threads that are started without the monitor.
-const AT_ONCE: usize = 4;
-/// The maximum number of threads.
+/// Stack of one worker thread in bytes. The system allocates only the used memory.
+const WORKER_STACK: usize = 512 << 20;
+/// Stack of the monitor thread in bytes.
+const MONITOR_STACK: usize = 128 << 10;
+/// Number of threads that start without the monitor.
+const MAX_IMMEDIATE_THREADS: usize = 4;
+/// Largest number of threads.
 const MOST: usize = 512;
-/// The maximum number of threads that are lost because of memory.
-const LOST: usize = 16;
-/// How long a thread is kept without work.
-const KEEP: Duration = Duration::from_secs(10);
-/// The interval of the checks of the monitor.
-const LOOK: Duration = Duration::from_millis(5);
+/// Largest number of threads that are lost because of memory.
+const MAX_LOST_THREADS: usize = 16;
+/// Time after which a thread without work ends.
+const MAX_IDLE_TIME: Duration = Duration::from_secs(10);
+/// Interval between two checks of the monitor.
+const MONITOR_INTERVAL: Duration = Duration::from_millis(5);
 
-type Job = Box<dyn FnOnce() + Send>;
+/// Function that a worker thread runs.
+type WorkerJob = Box<dyn FnOnce() + Send>;
 
 thread_local! {
-    /// Whether the runtime of this thread has a virtual time, which goes on whenever only timers are left to wait for.
+    /// Flag for a runtime with virtual time on this thread, which advances as soon as only timers are left.
     static TIME_IS_VIRTUAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on, the virtual time of a runtime on this thread stands while a job of that runtime is performed.
-pub(super) fn hold_virtual_time() {
+/// Stops the virtual time of runtimes on this thread while a worker runs a job of the runtime.
+pub(super) fn freeze_virtual_time_during_jobs() {
     TIME_IS_VIRTUAL.set(true);
 }
 
-/// Waits for the result of a job; `None` if there is none.
-async fn wait_for_result<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> Option<T> {
+/// Waits for the result of a job. Returns `None` if the job has no result.
+async fn wait_for_job_result<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> Option<T> {
     if !TIME_IS_VIRTUAL.get() {
         return receiver.await.ok();
     }
@@ -59,23 +60,23 @@ async fn wait_for_result<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> O
     waiting.await.ok().flatten()
 }
 
-static WORKERS: ScriptWorkers = ScriptWorkers::new();
+/// Worker threads of this process.
+static WORKERS: WorkerPool = WorkerPool::new();
 
-/// Runs it on a thread with a large stack and waits; `None` if it panicked or there was no thread to be had.
-///
-/// It does not wait for scripts that compute: if every thread is busy, another one is started.
+/// Runs the function on a worker thread with a large stack, and blocks until its end. Starts another thread if all are busy.
+/// Returns `None` if the function panicked or no thread was available.
 pub(super) fn run_and_wait<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     WORKERS.run_and_wait(run)
 }
 
-/// Runs it on a thread with a large stack; `None` if it panicked or there was no thread to be had.
+/// Runs the function on a worker thread with a large stack. Returns `None` if the function panicked or no thread was available.
 ///
-/// Dropping the future does not stop what has begun: `run` has to look for itself.
-pub(super) async fn run_job<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// Dropping the future does not stop a function that has started.
+pub(super) async fn run_job_async<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     WORKERS.run_job(run).await
 }
 
-/// The reason why a job with a limit of memory has no result.
+/// Reason why a job with a memory limit has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LostJobReason {
     /// It wanted too much memory at once, or too many others have.
@@ -84,9 +85,12 @@ pub(super) enum LostJobReason {
     Broken,
 }
 
-/// Runs it on a thread with a large stack. What `prepare` returns does not count as memory of `run`.
+/// Runs the function on a worker thread with a memory limit. The result of `prepare` does not count for the limit.
 ///
-/// Dropping the future does not stop what has begun: `run` has to look for itself.
+/// Dropping the future does not stop a function that has started.
+///
+/// # Errors
+/// The function needs too much memory, panicked, or has no thread.
 pub(super) async fn run_with_memory_limit<P: 'static, T: Send + 'static>(
     most_memory: usize,
     prepare: impl FnOnce() -> P + Send + 'static,
@@ -95,23 +99,24 @@ pub(super) async fn run_with_memory_limit<P: 'static, T: Send + 'static>(
     WORKERS.run_with_memory_limit(most_memory, prepare, run).await
 }
 
-/// The priority of a job.
+/// Priority of a job in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum JobUrgency {
+enum JobPriority {
     /// Before all others, because a thread is blocked until the job ends.
     Now,
     /// After earlier jobs.
     InTurn,
 }
 
-/// The threads and their queue.
-struct ScriptWorkers {
+/// Pool of worker threads with a large stack, and the queue of jobs.
+struct WorkerPool {
     state: Mutex<WorkerPoolState>,
     work: Condvar,
 }
 
+/// Queue and thread counts of the pool.
 struct WorkerPoolState {
-    queue: VecDeque<(u64, Job)>,
+    queue: VecDeque<(u64, WorkerJob)>,
     /// The number of the last job.
     last: u64,
     /// Threads that exist or are being started.
@@ -123,15 +128,16 @@ struct WorkerPoolState {
     lost: usize,
 }
 
-/// The thread that a submission must start.
+/// Thread that the pool must start after a submitted job.
 #[derive(Debug, PartialEq, Eq)]
-enum ThreadStart {
+enum ThreadToStart {
     Nothing,
     Worker,
     Watch,
 }
 
-impl ScriptWorkers {
+impl WorkerPool {
+    /// Creates a pool without threads.
     const fn new() -> Self {
         Self {
             state: Mutex::new(WorkerPoolState {
@@ -146,35 +152,39 @@ impl ScriptWorkers {
         }
     }
 
+    /// Locks the state, also after a panic of another holder.
     fn lock_state(&self) -> MutexGuard<'_, WorkerPoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs the function before all queued jobs, and blocks until its end.
     fn run_and_wait<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let job = move || {
-            let _nobody_waits = sender.send(catch_panic(run));
+            let _nobody_waits = sender.send(run_catching_panic(run));
         };
-        self.submit_job(Box::new(job), JobUrgency::Now);
+        self.submit_job(Box::new(job), JobPriority::Now);
         receiver.recv().ok().flatten()
     }
 
+    /// Queues the function, and waits for its end.
     async fn run_job<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, receiver) = oneshot::channel();
         let job = move || {
-            let _nobody_waits = sender.send(catch_panic(run));
+            let _nobody_waits = sender.send(run_catching_panic(run));
         };
-        self.submit_job(Box::new(job), JobUrgency::InTurn);
-        wait_for_result(receiver).await.flatten()
+        self.submit_job(Box::new(job), JobPriority::InTurn);
+        wait_for_job_result(receiver).await.flatten()
     }
 
+    /// Queues the function with a memory limit, and waits for its end.
     async fn run_with_memory_limit<P: 'static, T: Send + 'static>(
         &'static self,
         most_memory: usize,
         prepare: impl FnOnce() -> P + Send + 'static,
         run: impl FnOnce(P) -> T + Send + 'static,
     ) -> Result<T, LostJobReason> {
-        if self.lock_state().lost >= LOST {
+        if self.lock_state().lost >= MAX_LOST_THREADS {
             return Err(LostJobReason::Memory);
         }
         let (sender, receiver) = oneshot::channel();
@@ -182,71 +192,75 @@ impl ScriptWorkers {
             let sender = Rc::new(Cell::new(Some(sender)));
             let of_lost = Rc::clone(&sender);
             let handle_lost_job = move || {
-                self.remove_thread();
+                self.count_lost_thread();
                 let _nobody_waits = of_lost.take().map(|sender| sender.send(Err(LostJobReason::Memory)));
             };
-            let result = catch_panic(|| {
+            let result = run_catching_panic(|| {
                 let prepared = prepare();
                 ensemble_memory::thread_limit::run_with_limit(most_memory, handle_lost_job, || run(prepared))
             });
             let result = result.ok_or(LostJobReason::Broken);
             let _nobody_waits = sender.take().map(|sender| sender.send(result));
         };
-        self.submit_job(Box::new(job), JobUrgency::InTurn);
-        wait_for_result(receiver).await.unwrap_or(Err(LostJobReason::Broken))
+        self.submit_job(Box::new(job), JobPriority::InTurn);
+        wait_for_job_result(receiver)
+            .await
+            .unwrap_or(Err(LostJobReason::Broken))
     }
 
-    /// Removes this thread from the workers.
-    fn remove_thread(&'static self) {
+    /// Counts this thread as lost, and starts another thread if jobs wait.
+    fn count_lost_thread(&'static self) {
         let start = {
             let mut state = self.lock_state();
             state.lost += 1;
             state.threads -= 1;
-            state.replace_lost()
+            state.plan_replacement()
         };
         if start {
-            self.start_worker();
+            self.spawn_counted_worker();
         }
     }
 
-    fn submit_job(&'static self, job: Job, urgency: JobUrgency) {
+    /// Queues the job, and starts a worker or the monitor if necessary.
+    fn submit_job(&'static self, job: WorkerJob, urgency: JobPriority) {
         let start = {
             let mut state = self.lock_state();
-            state.push_job(job, urgency);
+            state.queue_job(job, urgency);
             self.work.notify_one();
-            state.plan_start(urgency)
+            state.plan_thread_start(urgency)
         };
         match start {
-            ThreadStart::Nothing => {}
-            ThreadStart::Worker => self.start_worker(),
-            ThreadStart::Watch => self.start_watch(),
+            ThreadToStart::Nothing => {}
+            ThreadToStart::Worker => self.spawn_counted_worker(),
+            ThreadToStart::Watch => self.spawn_monitor(),
         }
     }
 
-    /// Starts a thread that is already counted.
-    fn start_worker(&'static self) {
-        let thread = thread::Builder::new().name("script".into()).stack_size(STACK);
+    /// Spawns a worker that the state counts already. Drops all jobs if no thread exists.
+    fn spawn_counted_worker(&'static self) {
+        let thread = thread::Builder::new().name("script".into()).stack_size(WORKER_STACK);
         if thread.spawn(|| self.work_until_idle()).is_err() {
-            let lost_jobs = self.lock_state().handle_missing_thread();
+            let lost_jobs = self.lock_state().handle_spawn_failure();
             drop(lost_jobs);
         }
     }
 
-    /// Takes work until there has been none for a while.
+    /// Runs jobs until no job has arrived for some time.
     fn work_until_idle(&self) {
-        while let Some(job) = self.next_job() {
+        while let Some(job) = self.wait_for_job() {
             job();
         }
     }
 
-    fn next_job(&self) -> Option<Job> {
+    /// Waits for the next job. Returns `None`, and removes the thread from the count, after the maximum idle time.
+    fn wait_for_job(&self) -> Option<WorkerJob> {
         let mut state = self.lock_state();
         loop {
             if let Some((_, job)) = state.queue.pop_front() {
                 return Some(job);
             }
             state.idle += 1;
-            let waited = self.work.wait_timeout(state, KEEP);
+            let waited = self.work.wait_timeout(state, MAX_IDLE_TIME);
             let (awake, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             state = awake;
             state.idle -= 1;
@@ -257,82 +271,87 @@ impl ScriptWorkers {
         }
     }
 
-    /// Starts the monitor, which is already counted. Without it the existing threads do all the work.
-    fn start_watch(&'static self) {
-        let thread = thread::Builder::new().name("scripts".into()).stack_size(SMALL_STACK);
-        if thread.spawn(|| self.watch_queue()).is_err() {
+    /// Spawns the monitor that the state counts already. Without a monitor, the existing threads run all jobs.
+    fn spawn_monitor(&'static self) {
+        let thread = thread::Builder::new().name("scripts".into()).stack_size(MONITOR_STACK);
+        if thread.spawn(|| self.monitor_queue()).is_err() {
             self.lock_state().watched = false;
         }
     }
 
-    /// Starts more threads whenever work has waited from one check to the next.
-    fn watch_queue(&'static self) {
+    /// Starts more workers when jobs wait from one check to the next. Ends with an empty queue.
+    fn monitor_queue(&'static self) {
         let mut last_seen = 0;
         loop {
-            thread::sleep(LOOK);
+            thread::sleep(MONITOR_INTERVAL);
             let more = {
                 let mut state = self.lock_state();
                 if state.queue.is_empty() {
                     state.watched = false;
                     return;
                 }
-                let more = state.count_missing_threads(last_seen);
+                let more = state.add_missing_threads(last_seen);
                 last_seen = state.last;
                 more
             };
-            (0..more).for_each(|_| self.start_worker());
+            (0..more).for_each(|_| self.spawn_counted_worker());
         }
     }
 }
 
-/// A thread is not lost to a panic.
-fn catch_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
+/// Runs the function. Returns `None` if it panics, so that the thread continues.
+fn run_catching_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
 impl WorkerPoolState {
-    fn push_job(&mut self, job: Job, urgency: JobUrgency) {
+    /// Adds a job to the start or the end of the queue.
+    fn queue_job(&mut self, job: WorkerJob, urgency: JobPriority) {
         self.last += 1;
         match urgency {
-            JobUrgency::Now => self.queue.push_front((self.last, job)),
-            JobUrgency::InTurn => self.queue.push_back((self.last, job)),
+            JobPriority::Now => self.queue.push_front((self.last, job)),
+            JobPriority::InTurn => self.queue.push_back((self.last, job)),
         }
     }
 
-    /// Returns what the job that has just arrived needs, and counts it.
-    fn plan_start(&mut self, urgency: JobUrgency) -> ThreadStart {
+    /// Returns the thread to start for the new job, and counts the thread.
+    fn plan_thread_start(&mut self, urgency: JobPriority) -> ThreadToStart {
         if self.queue.len() <= self.idle {
-            return ThreadStart::Nothing;
+            return ThreadToStart::Nothing;
         }
-        let max_threads = if urgency == JobUrgency::Now { MOST } else { AT_ONCE };
+        let max_threads = if urgency == JobPriority::Now {
+            MOST
+        } else {
+            MAX_IMMEDIATE_THREADS
+        };
         if self.threads < max_threads {
             self.threads += 1;
-            return ThreadStart::Worker;
+            return ThreadToStart::Worker;
         }
         if self.watched {
-            return ThreadStart::Nothing;
+            return ThreadToStart::Nothing;
         }
         self.watched = true;
-        ThreadStart::Watch
+        ThreadToStart::Watch
     }
 
-    /// Returns how many threads to start if a job up to number `seen` still waits, and counts them.
-    fn count_missing_threads(&mut self, seen: u64) -> usize {
+    /// Returns the number of threads to start for jobs up to number `seen` that still wait, and counts the threads.
+    fn add_missing_threads(&mut self, seen: u64) -> usize {
         let late = self.queue.iter().filter(|(number, _)| *number <= seen).count();
         let more = late.min(self.threads.max(1)).min(MOST.saturating_sub(self.threads));
         self.threads += more;
         more
     }
 
-    /// Returns whether a thread must be started for the jobs that wait, counted as if it were there.
-    fn replace_lost(&mut self) -> bool {
-        let is_needed = !self.queue.is_empty() && self.threads < AT_ONCE;
+    /// Returns whether another thread must be started for waiting jobs, and counts the thread.
+    fn plan_replacement(&mut self) -> bool {
+        let is_needed = !self.queue.is_empty() && self.threads < MAX_IMMEDIATE_THREADS;
         self.threads += usize::from(is_needed);
         is_needed
     }
 
-    /// Handles a thread that could not be started; the jobs are lost if no thread is left.
-    fn handle_missing_thread(&mut self) -> VecDeque<(u64, Job)> {
+    /// Removes an unstarted thread from the count. Returns all jobs, which are lost, if no thread is left.
+    fn handle_spawn_failure(&mut self) -> VecDeque<(u64, WorkerJob)> {
         self.threads -= 1;
         match self.threads {
             0 => std::mem::take(&mut self.queue),

@@ -1,11 +1,11 @@
-//! What was said, in the form of the GenAI conventions. It leaves the program only if somebody asks for it.
+//! Content of messages, in the form of the GenAI conventions.
 //!
-//! Invariant: it is made only if somebody has asked for it.
+//! Invariant: content is rendered only if the user asks for content in spans.
 
-use ensemble_core::thread::{Message, Role, ThreadIteration};
+use ensemble_core::thread::{Message, MessageRole, ThreadIteration};
 use serde_json::{Value, json};
 
-/// The longest text of one attribute in bytes; the rest is left out.
+/// Maximum size of one attribute in bytes. The rest is left out.
 const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
 
 /// Span attributes with messages: system instructions, new messages, and the reply.
@@ -20,12 +20,14 @@ pub(crate) struct MessageAttributes {
 
 /// Creates the message attributes of an iteration. Tool results are in the spans of the calls.
 pub(crate) fn message_attributes(iteration: &ThreadIteration) -> MessageAttributes {
-    let of = |role: Role| iteration.messages.iter().filter(move |message| message.role == role);
-    let system: Vec<Value> = of(Role::System).map(|message| text_part(&message.content)).collect();
-    let input: Vec<Value> = of(Role::User)
+    let of = |role: MessageRole| iteration.messages.iter().filter(move |message| message.role == role);
+    let system: Vec<Value> = of(MessageRole::System)
+        .map(|message| text_part(&message.content))
+        .collect();
+    let input: Vec<Value> = of(MessageRole::User)
         .map(|message| message_with_role("user", message))
         .collect();
-    let mut output: Vec<Value> = of(Role::Assistant)
+    let mut output: Vec<Value> = of(MessageRole::Assistant)
         .map(|message| message_with_role("assistant", message))
         .collect();
     let calls = iteration.tool_calls.iter();

@@ -1,6 +1,6 @@
-//! Sends spans over HTTP, from a thread of its own: nothing here can slow a run down, or fail it.
+//! Export of spans over HTTP on a separate thread, which can neither slow down nor fail a run.
 //!
-//! Invariant: the queue and the time at the end are bounded.
+//! Invariant: the size of the queue and the time at the end are bounded.
 #![expect(clippy::disallowed_methods, reason = "how long is waited is measured by the clock")]
 
 mod answer;
@@ -17,28 +17,29 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use tokio::sync::{mpsc, watch};
 
-use self::answer::{CollectorAnswer, post_body};
+use self::answer::{CollectorResponse, post_body};
 use crate::otlp_request::TelemetryResource;
 use crate::settings::{BodyCompression, BodyEncoding, CollectorEndpoint, TelemetrySettings};
 
-/// Most spans that wait.
+/// Maximum number of spans in the queue.
 const MAX_QUEUED_SPANS: usize = 4096;
-/// Most spans of one request, and its size from which on no span is added.
+/// Maximum number of spans of one request. The next constant is the size in bytes after which no span is added to a request.
 const MAX_BATCH_SPANS: usize = 512;
+/// Size in bytes after which no span is added to a request.
 const MAX_BATCH_BYTES: usize = 2 << 20;
-/// How long spans are gathered for one request.
+/// Time in which spans are collected for one request.
 const BATCH_TIME: Duration = Duration::from_secs(1);
-/// How often a request is sent.
+/// Maximum number of tries of a request.
 const MAX_SEND_TRIES: u32 = 5;
-/// The pause before the second try; each further one is twice as long.
+/// Pause before the second try. Each further pause is twice as long.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause that a collector may ask for.
+/// Maximum pause that a collector can request.
 const MAX_REQUESTED_PAUSE: Duration = Duration::from_secs(30);
-/// How long the program waits at its end.
+/// Maximum time for the export when the program exits.
 const FINAL_EXPORT_TIME: Duration = Duration::from_secs(5);
 
-/// Makes the HTTP client, on the thread of the exporter.
-pub type BuildHttpClient = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<reqwest::Client, String>>>> + Send>;
+/// Function that builds the HTTP client, on the exporter thread.
+pub type HttpClientBuilder = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<reqwest::Client, String>>>> + Send>;
 
 /// Exporter that sends spans to a collector on a background thread.
 #[derive(Debug)]
@@ -52,11 +53,11 @@ pub struct SpanExporter {
 /// Result of the export: the number of spans, the number of accepted spans, and the first problem.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExportReport {
-    /// All spans.
+    /// Number of all spans.
     pub all: u64,
-    /// Those that the collector has taken.
+    /// Number of spans that the collector has accepted.
     pub accepted: u64,
-    /// The first thing that went wrong.
+    /// First problem of the export.
     pub first_problem: Option<String>,
 }
 
@@ -69,11 +70,11 @@ struct ExportCounters {
 }
 
 impl SpanExporter {
-    /// Starts the exporter thread.
+    /// Spawns the exporter thread, which exports the spans of the queue.
     ///
     /// # Errors
-    /// The system starts no thread.
-    pub fn start_thread(settings: &TelemetrySettings, client: BuildHttpClient) -> std::io::Result<Self> {
+    /// The operating system refuses the thread.
+    pub fn spawn_exporter_thread(settings: &TelemetrySettings, client: HttpClientBuilder) -> std::io::Result<Self> {
         let (queue, spans) = mpsc::channel(MAX_QUEUED_SPANS);
         let (deadline, until) = watch::channel(None);
         let (tell, done) = sync_channel(1);
@@ -92,13 +93,13 @@ impl SpanExporter {
                     Ok(runtime) => {
                         runtime.block_on(async {
                             tokio::select! {
-                                () = sending.send_until_closed(spans, client) => {}
-                                () = wait_for_deadline(until) => sending.shared.record_first_problem("the program exited before all spans were sent"),
+                                () = sending.export_until_queue_closes(spans, client) => {}
+                                () = wait_for_deadline(until) => sending.shared.record_problem_if_first("the program exited before all spans were sent"),
                             }
                         });
                         runtime.shutdown_background();
                     }
-                    Err(error) => sending.shared.record_first_problem(&error.to_string()),
+                    Err(error) => sending.shared.record_problem_if_first(&error.to_string()),
                 }
                 let _nobody_waits = tell.try_send(());
             })?;
@@ -110,17 +111,17 @@ impl SpanExporter {
         })
     }
 
-    /// Hands on a span, or drops it if too many wait.
-    pub fn queue_span(&self, span: Span) {
+    /// Sends the span to the exporter thread. Drops the span and records a problem if the queue is full.
+    pub fn queue_or_drop_span(&self, span: Span) {
         self.shared.all.fetch_add(1, Ordering::Relaxed);
         let queue = lock_mutex(&self.queue);
         if queue.as_ref().is_none_or(|queue| queue.try_send(span).is_err()) {
-            self.shared.record_first_problem("the queue of spans was full");
+            self.shared.record_problem_if_first("the queue of spans was full");
         }
     }
 
-    /// Waits a limited time until all spans are sent, and returns the report.
-    pub fn finish_export(&self) -> ExportReport {
+    /// Closes the queue, waits a limited time until all spans are sent, and returns the report.
+    pub fn close_and_wait_for_export(&self) -> ExportReport {
         self.deadline.send_replace(Some(Instant::now() + FINAL_EXPORT_TIME));
         drop(lock_mutex(&self.queue).take());
         let _too_late = lock_mutex(&self.done).recv_timeout(FINAL_EXPORT_TIME + BATCH_TIME);
@@ -133,7 +134,8 @@ impl SpanExporter {
 }
 
 impl ExportCounters {
-    fn record_first_problem(&self, problem: &str) {
+    /// Records the problem, unless an earlier problem was recorded.
+    fn record_problem_if_first(&self, problem: &str) {
         lock_mutex(&self.problem).get_or_insert_with(|| problem.to_owned());
     }
 }
@@ -146,7 +148,7 @@ fn compress_gzip(body: &[u8]) -> Vec<u8> {
         .expect("memory can be written")
 }
 
-/// The state of the thread.
+/// Export loop of the exporter thread, with its settings.
 struct ExporterThread {
     endpoint: CollectorEndpoint,
     resource: TelemetryResource,
@@ -155,12 +157,13 @@ struct ExporterThread {
 }
 
 impl ExporterThread {
-    async fn send_until_closed(&self, mut spans: mpsc::Receiver<Span>, client: BuildHttpClient) {
+    /// Exports the spans of the queue in batches until the queue is closed. Drops all spans if no HTTP client can be built.
+    async fn export_until_queue_closes(&self, mut spans: mpsc::Receiver<Span>, client: HttpClientBuilder) {
         let Some(first) = spans.recv().await else { return };
         let client = match client().await {
             Ok(client) => client,
             Err(error) => {
-                self.shared.record_first_problem(&error);
+                self.shared.record_problem_if_first(&error);
                 // They are counted, and not sent.
                 while spans.recv().await.is_some() {}
                 return;
@@ -170,7 +173,7 @@ impl ExporterThread {
         while let Some(first) = next.take() {
             let batch = collect_batch(first, &mut spans).await;
             let count = batch.len() as u64;
-            if let Some(rejected) = self.post_with_retries(batch, &client).await {
+            if let Some(rejected) = self.post_batch_with_retries(batch, &client).await {
                 self.shared
                     .accepted
                     .fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
@@ -179,8 +182,8 @@ impl ExporterThread {
         }
     }
 
-    /// Sends spans, again if that may help, and gives the number of those that were rejected. `None`: it has failed.
-    async fn post_with_retries(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
+    /// Posts the spans, with retries after temporary errors. Returns the number of rejected spans, or `None` if the export of the batch failed.
+    async fn post_batch_with_retries(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
         let body = match self.endpoint.encoding {
             BodyEncoding::Protobuf => self.resource.spans_to_protobuf(batch),
             BodyEncoding::Json => self.resource.spans_to_json(batch).into_bytes(),
@@ -192,32 +195,32 @@ impl ExporterThread {
         for attempt in 0..MAX_SEND_TRIES {
             let answer = post_body(&self.endpoint, client, body.clone()).await;
             let (problem, pause) = match answer {
-                CollectorAnswer::Accepted { rejected, problem } => {
+                CollectorResponse::Accepted { rejected, problem } => {
                     problem
                         .into_iter()
-                        .for_each(|problem| self.shared.record_first_problem(&problem));
+                        .for_each(|problem| self.shared.record_problem_if_first(&problem));
                     return Some(rejected);
                 }
-                CollectorAnswer::Refused(problem) => {
-                    self.shared.record_first_problem(&problem);
+                CollectorResponse::Refused(problem) => {
+                    self.shared.record_problem_if_first(&problem);
                     return None;
                 }
-                CollectorAnswer::Unreachable(problem) if self.is_deadline_set() && attempt > 0 => {
-                    self.shared.record_first_problem(&problem);
+                CollectorResponse::Unreachable(problem) if self.is_deadline_set() && attempt > 0 => {
+                    self.shared.record_problem_if_first(&problem);
                     return None;
                 }
-                CollectorAnswer::Unreachable(problem) => (problem, None),
-                CollectorAnswer::RetryLater(problem, pause) => (problem, pause),
+                CollectorResponse::Unreachable(problem) => (problem, None),
+                CollectorResponse::RetryLater(problem, pause) => (problem, pause),
             };
             if attempt + 1 == MAX_SEND_TRIES {
-                self.shared.record_first_problem(&problem);
+                self.shared.record_problem_if_first(&problem);
                 return None;
             }
             let pause = pause
                 .unwrap_or(FIRST_RETRY_PAUSE * 2_u32.pow(attempt))
                 .min(MAX_REQUESTED_PAUSE);
-            if self.ends_within(pause) {
-                self.shared.record_first_problem(&problem);
+            if self.is_deadline_within(pause) {
+                self.shared.record_problem_if_first(&problem);
                 return None;
             }
             self.wait_before_retry(pause).await;
@@ -225,16 +228,17 @@ impl ExporterThread {
         None
     }
 
+    /// Returns whether the program has started to exit.
     fn is_deadline_set(&self) -> bool {
         self.until.borrow().is_some()
     }
 
     /// Returns whether the deadline is before the end of this pause.
-    fn ends_within(&self, pause: Duration) -> bool {
+    fn is_deadline_within(&self, pause: Duration) -> bool {
         self.until.borrow().is_some_and(|until| Instant::now() + pause > until)
     }
 
-    /// Waits for the pause, or until the program starts to exit, because the next try follows at once then.
+    /// Waits for the pause. Returns early if the program starts to exit, so that the next try follows at once.
     async fn wait_before_retry(&self, pause: Duration) {
         let mut until = self.until.clone();
         if self.is_deadline_set() {
@@ -245,7 +249,7 @@ impl ExporterThread {
     }
 }
 
-/// Collects this span and those that arrive within the batch time.
+/// Collects the first span and the spans that arrive within the batch time, up to the limits of a batch.
 async fn collect_batch(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Span> {
     let mut size = first.encoded_len();
     let mut batch = vec![first];
@@ -264,7 +268,7 @@ async fn collect_batch(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Spa
     batch
 }
 
-/// Waits until the final export time is over.
+/// Waits until the final export time has passed. Waits forever while the program does not exit.
 async fn wait_for_deadline(mut until: watch::Receiver<Option<Instant>>) {
     let deadline = until
         .wait_for(Option::is_some)

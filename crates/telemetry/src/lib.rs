@@ -1,8 +1,8 @@
 //! Runs of ensembles as OpenTelemetry traces.
 //!
-//! [`RunSpanBuilder`] turns the records of a run into spans; the same records always give the same spans. [`RunTrace::from_run_tree`] folds a recorded run with
-//! the runs inside it, and [`LiveTelemetry`] does so while a run is driven and hands the spans to an [`SpanExporter`], which sends them from a thread of its
-//! own.
+//! [`RunSpanBuilder`] converts the records of a run to spans. The same records always give the same spans. [`RunTrace::from_run_tree`] folds a
+//! recorded run with its nested runs. [`LiveTelemetry`] folds a run while it is driven, and passes the spans to a [`SpanExporter`], which sends the
+//! spans on a separate thread.
 
 mod content;
 mod exporter;
@@ -13,7 +13,7 @@ mod settings;
 mod span;
 mod span_fold;
 
-pub use exporter::{BuildHttpClient, ExportReport, SpanExporter};
+pub use exporter::{ExportReport, HttpClientBuilder, SpanExporter};
 pub use live::LiveTelemetry;
 pub use otlp_request::TelemetryResource;
 pub use run_trace::{RecordedRunTree, RunTrace};

@@ -1,6 +1,6 @@
-//! Spans while runs are driven: one fold for each run, and a bounded queue to the exporter.
+//! Spans of running runs: one fold for each run, and a bounded queue to the exporter.
 //!
-//! Invariant: it waits for nothing.
+//! Invariant: applying a record never waits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::span_fold::RunSpanBuilder;
 /// Builder of spans from committed records, which sends them to an exporter.
 #[derive(Debug)]
 pub struct LiveTelemetry {
-    /// The span that the program was started in.
+    /// Span in which the program was started.
     pub parent: Option<TraceParent>,
     sampler: TraceSampler,
     with_content: bool,
@@ -25,7 +25,7 @@ pub struct LiveTelemetry {
 }
 
 impl LiveTelemetry {
-    /// Creates the telemetry of running runs.
+    /// Creates the telemetry of running runs. `with_content` adds messages to the spans.
     pub fn new(exporter: SpanExporter, sampler: TraceSampler, parent: Option<TraceParent>, with_content: bool) -> Self {
         Self {
             parent,
@@ -36,11 +36,11 @@ impl LiveTelemetry {
         }
     }
 
-    /// Returns whether the trace is exported.
+    /// Returns whether the trace is exported, by the decision of the parent span or of the sampler.
     pub fn is_sampled(&self, trace: &[u8; 16]) -> bool {
-        let parent = self.parent.as_ref().and_then(TraceParent::span_context);
+        let parent = self.parent.as_ref().and_then(TraceParent::to_span_context);
         self.sampler
-            .should_sample(trace, parent.as_ref().map(|parent: &SpanContext| parent.is_sampled))
+            .should_export(trace, parent.as_ref().map(|parent: &SpanContext| parent.is_sampled))
     }
 
     /// Applies a record of a run to its spans, and sends finished spans. `started` is the first event of the run.
@@ -51,12 +51,12 @@ impl LiveTelemetry {
             let fold = folds
                 .entry(run.clone())
                 .or_insert_with(|| RunSpanBuilder::new(self.with_content));
-            fold.apply_run_record(record, started, &mut spans);
+            fold.apply_record_to_spans(record, started, &mut spans);
             if matches!(record.event, Event::RunEnded(_)) {
                 folds.remove(run);
             }
         }
-        self.send_sampled(spans);
+        self.queue_sampled_spans(spans);
     }
 
     /// Ends the open spans, waits a limited time until all are sent, and returns the report.
@@ -66,16 +66,16 @@ impl LiveTelemetry {
         folds
             .into_values()
             .for_each(|mut fold| fold.close_open_spans(&mut spans));
-        self.send_sampled(spans);
-        self.exporter.finish_export()
+        self.queue_sampled_spans(spans);
+        self.exporter.close_and_wait_for_export()
     }
 
-    /// Sends the spans of traces that are exported.
-    fn send_sampled(&self, spans: Vec<Span>) {
+    /// Sends the spans of exported traces to the exporter, and drops the others.
+    fn queue_sampled_spans(&self, spans: Vec<Span>) {
         for span in spans {
             let trace: Option<[u8; 16]> = span.trace_id.as_slice().try_into().ok();
             if trace.is_some_and(|trace| self.is_sampled(&trace)) {
-                self.exporter.queue_span(span);
+                self.exporter.queue_or_drop_span(span);
             }
         }
     }

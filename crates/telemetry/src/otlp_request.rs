@@ -1,4 +1,4 @@
-//! Spans as one message of the protocol, with what they are spans of.
+//! Export request of OTLP, with spans and their resource.
 //!
 //! Invariant: the same spans give the same bytes.
 
@@ -10,16 +10,17 @@ use prost::Message;
 
 use crate::span::SpanAttributes;
 
-/// The conventions that the attributes follow.
+/// URL of the semantic conventions that the attributes follow.
 const SEMANTIC_CONVENTIONS_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
+/// Version of the program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// What the spans come from, unless somebody names it.
+/// Service name of the spans, if the user sets no name.
 const DEFAULT_SERVICE_NAME: &str = "ensemble";
 
 /// Resource attributes of spans: the service name, and attributes of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TelemetryResource {
-    /// `service.name`; empty: `ensemble`.
+    /// `service.name`; `ensemble` if empty.
     pub service: String,
     /// Further attributes.
     pub attributes: Vec<(String, String)>,
@@ -59,7 +60,7 @@ impl TelemetryResource {
         self.to_export_request(spans).encode_to_vec()
     }
 
-    /// Creates the attributes of the resource.
+    /// Creates the attributes of the resource: service name, SDK and attributes of the user.
     fn to_attributes(&self) -> SpanAttributes {
         let service = match self.service.is_empty() {
             true => DEFAULT_SERVICE_NAME,

@@ -1,6 +1,6 @@
-//! A recorded run with the runs inside it, as one list of spans.
+//! Trace of a recorded run and its nested runs.
 //!
-//! Invariant: it is a fold of records.
+//! Invariant: a trace is a fold of records.
 
 use ensemble_core::conversation::Record;
 use ensemble_core::store::NestedRunName;
@@ -9,14 +9,14 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use crate::otlp_request::TelemetryResource;
 use crate::span_fold::{ExecutionSpan, OuterSpanCandidates, RunSpanBuilder};
 
-/// A recorded run.
+/// Recorded run with its nested runs.
 #[derive(Debug, Default)]
 pub struct RecordedRunTree {
-    /// Its name in the run that contains it; the outermost has none.
+    /// Name of the run in its outer run; empty for the outermost run.
     pub name: String,
-    /// Its records.
+    /// Records of the run.
     pub records: Vec<Record>,
-    /// The runs inside it.
+    /// Nested runs.
     pub inner_runs: Vec<Self>,
 }
 
@@ -28,7 +28,7 @@ impl RunTrace {
     /// Builds the spans of a run and its nested runs. `with_content` includes messages.
     pub fn from_run_tree(run: &RecordedRunTree, with_content: bool) -> Self {
         let mut spans = Vec::new();
-        add_run_spans(run, RunSpanBuilder::new(with_content), with_content, &mut spans);
+        add_spans_of_run_tree(run, RunSpanBuilder::new(with_content), with_content, &mut spans);
         spans.sort_by(|one, other| {
             let place = |span: &Span| (span.start_time_unix_nano, std::cmp::Reverse(span.end_time_unix_nano));
             place(one)
@@ -55,14 +55,14 @@ impl RunTrace {
 }
 
 /// Adds the spans of a run and its nested runs to `spans`.
-fn add_run_spans(run: &RecordedRunTree, mut folded: RunSpanBuilder, with_content: bool, spans: &mut Vec<Span>) {
+fn add_spans_of_run_tree(run: &RecordedRunTree, mut folded: RunSpanBuilder, with_content: bool, spans: &mut Vec<Span>) {
     for record in &run.records {
-        folded.apply_run_record(record, None, spans);
+        folded.apply_record_to_spans(record, None, spans);
     }
     folded.close_open_spans(spans);
     for inner in &run.inner_runs {
-        let around = outer_spans_for(&inner.name, folded.execution_spans());
-        add_run_spans(
+        let around = outer_span_candidates(&inner.name, folded.executions_with_spans());
+        add_spans_of_run_tree(
             inner,
             RunSpanBuilder::for_nested_run(with_content, around),
             with_content,
@@ -72,7 +72,7 @@ fn add_run_spans(run: &RecordedRunTree, mut folded: RunSpanBuilder, with_content
 }
 
 /// Returns the executions that can contain the nested run with this name.
-fn outer_spans_for(name: &str, placed: &[ExecutionSpan]) -> OuterSpanCandidates {
-    let is_it = |one: &&ExecutionSpan| NestedRunName::belongs_to(name, &one.agent, one.execution);
+fn outer_span_candidates(name: &str, placed: &[ExecutionSpan]) -> OuterSpanCandidates {
+    let is_it = |one: &&ExecutionSpan| NestedRunName::belongs_to_execution(name, &one.agent, one.execution);
     OuterSpanCandidates(placed.iter().filter(is_it).cloned().collect())
 }

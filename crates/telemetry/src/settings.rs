@@ -1,6 +1,6 @@
-//! The variables that all OpenTelemetry programs know.
+//! Settings from the standard OpenTelemetry variables.
 //!
-//! Invariant: it reads them through a function that it is given.
+//! Invariant: the settings read variables only through the function of the caller.
 
 use std::time::Duration;
 
@@ -10,43 +10,43 @@ use reqwest::header::{HeaderName, HeaderValue};
 
 use crate::otlp_request::TelemetryResource;
 
-/// Where a collector on the same machine listens.
+/// Address of a collector on the same machine.
 const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
-/// How long a request may take, unless somebody says it.
+/// Default time limit of a request.
 const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Settings of the export of spans.
 #[derive(Debug, Clone)]
 pub struct TelemetrySettings {
-    /// Where to.
+    /// Collector that receives the spans.
     pub endpoint: CollectorEndpoint,
-    /// What the spans are spans of.
+    /// Resource of the spans.
     pub resource: TelemetryResource,
-    /// Which traces are recorded.
+    /// Choice of the exported traces.
     pub sampler: TraceSampler,
 }
 
 /// Address of a collector that receives spans.
 #[derive(Debug, Clone)]
 pub struct CollectorEndpoint {
-    /// The address.
+    /// URL for traces.
     pub url: Url,
     /// Headers of every request.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// How long a request may take.
+    /// Time limit of a request.
     pub timeout: Duration,
-    /// The form of the body.
+    /// Encoding of the body.
     pub encoding: BodyEncoding,
-    /// How the body is compressed.
+    /// Compression of the body.
     pub compression: BodyCompression,
 }
 
 /// Compression of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyCompression {
-    /// Not at all.
+    /// No compression.
     None,
-    /// With gzip.
+    /// Compression with gzip.
     Gzip,
 }
 
@@ -62,18 +62,18 @@ pub enum BodyEncoding {
 /// Choice of the traces that are exported.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TraceSampler {
-    /// This share of all traces, chosen by their ids.
+    /// Exports this share of all traces, chosen by their ids.
     Share(f64),
-    /// As the span that the program was started in; without one, this share.
+    /// Exports a trace if the parent span of the program is sampled. Without a parent, exports this share.
     Parent(f64),
 }
 
 /// Reason why no spans are exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TelemetrySettingsError {
-    /// A variable says so.
+    /// A variable disables the export.
     Disabled,
-    /// A variable says what cannot be done.
+    /// A variable has a value that is not valid or not supported.
     Invalid(String),
 }
 
@@ -81,7 +81,7 @@ impl TelemetrySettings {
     /// Reads the settings from environment variables.
     ///
     /// # Errors
-    /// Nothing is to be exported, or a variable has a value that cannot be used.
+    /// The export is disabled, or a variable has a value that is not valid.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, TelemetrySettingsError> {
         let set = |name: &str| {
             variable(name)
@@ -94,7 +94,7 @@ impl TelemetrySettings {
         }
         Ok(Self {
             endpoint: CollectorEndpoint::from_variables(&set)?,
-            resource: TelemetryResource::from_variables(set),
+            resource: TelemetryResource::from_otel_variables(set),
             sampler: TraceSampler::from_variables(&set)?,
         })
     }
@@ -102,8 +102,8 @@ impl TelemetrySettings {
 
 impl TelemetryResource {
     /// Reads the resource attributes from environment variables.
-    pub fn from_variables(set: impl Fn(&str) -> Option<String>) -> Self {
-        let mut all = parse_pairs(&set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
+    pub fn from_otel_variables(set: impl Fn(&str) -> Option<String>) -> Self {
+        let mut all = parse_encoded_pairs(&set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
         let service_name = all
             .iter()
             .position(|(key, _)| key == "service.name")
@@ -149,8 +149,8 @@ impl CollectorEndpoint {
         };
         let url = match either("ENDPOINT") {
             Some((name, value)) if name.contains("TRACES") => parse_address(&name, &value)?,
-            Some((name, value)) => traces_url(parse_address(&name, &value)?),
-            None => traces_url(parse_address("the default", DEFAULT_ENDPOINT)?),
+            Some((name, value)) => append_traces_path(parse_address(&name, &value)?),
+            None => append_traces_path(parse_address("the default", DEFAULT_ENDPOINT)?),
         };
         let timeout = either("TIMEOUT").and_then(|(_, value)| value.parse().ok());
         let headers = either("HEADERS").map(|(name, value)| parse_headers(&name, &value));
@@ -190,6 +190,9 @@ impl CollectorEndpoint {
 
 impl TraceSampler {
     /// Reads the sampler from environment variables.
+    ///
+    /// # Errors
+    /// The sampler is not supported.
     fn from_variables(set: &dyn Fn(&str) -> Option<String>) -> Result<Self, TelemetrySettingsError> {
         let share = || {
             let share = set("OTEL_TRACES_SAMPLER_ARG").and_then(|value| value.parse::<f64>().ok());
@@ -211,7 +214,7 @@ impl TraceSampler {
     }
 
     /// Returns whether the trace is exported. `parent` is the decision of the outer span.
-    pub(crate) fn should_sample(self, trace: &[u8; 16], parent: Option<bool>) -> bool {
+    pub(crate) fn should_export(self, trace: &[u8; 16], parent: Option<bool>) -> bool {
         let share = match (self, parent) {
             (Self::Parent(_), Some(is_sampled)) => return is_sampled,
             (Self::Parent(share) | Self::Share(share), _) => share,
@@ -226,13 +229,16 @@ impl TraceSampler {
 }
 
 /// Appends the path of traces to the address.
-fn traces_url(mut url: Url) -> Url {
+fn append_traces_path(mut url: Url) -> Url {
     let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
     url.set_path(&path);
     url
 }
 
 /// Parses the address in the variable `name`.
+///
+/// # Errors
+/// The text is not an HTTP URL with a host.
 fn parse_address(name: &str, text: &str) -> Result<Url, TelemetrySettingsError> {
     let url = Url::parse(text)
         .ok()
@@ -242,9 +248,9 @@ fn parse_address(name: &str, text: &str) -> Result<Url, TelemetrySettingsError> 
     })
 }
 
-/// Parses the list of headers in the variable `name`.
+/// Parses the list of headers in the variable `name`, and marks the values as sensitive.
 fn parse_headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, TelemetrySettingsError> {
-    let parsed = parse_pairs(text).into_iter().map(|(key, value)| {
+    let parsed = parse_encoded_pairs(text).into_iter().map(|(key, value)| {
         let key: HeaderName = key.parse().ok()?;
         let mut value: HeaderValue = value.parse().ok()?;
         value.set_sensitive(true);
@@ -257,7 +263,7 @@ fn parse_headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)
 }
 
 /// Parses `key=value,key=value`, with percent-encoded values.
-fn parse_pairs(text: &str) -> Vec<(String, String)> {
+fn parse_encoded_pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let pairs = pairs.map(|(key, value)| (decode_percent(key.trim()), decode_percent(value.trim())));
     pairs.filter(|(key, _)| !key.is_empty()).collect()

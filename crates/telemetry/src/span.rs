@@ -1,6 +1,6 @@
 //! Spans and attributes in the types of the protocol.
 //!
-//! Invariant: an attribute is a name, a number or a kind, unless it comes from `content`.
+//! Invariant: an attribute is a name, a number or a kind, unless the module `content` renders the attribute.
 
 use ensemble_core::trace::SpanContext;
 use ensemble_language::data::ModelUsage;
@@ -10,18 +10,18 @@ use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 
-/// Flag of the protocol: it is known whether the parent is remote.
+/// Flag of the protocol that marks `PARENT_IS_REMOTE` as known.
 const REMOTE_FLAG_KNOWN: u32 = 0x100;
-/// Flag of the protocol: the parent is remote.
+/// Flag of the protocol for a remote parent.
 const PARENT_IS_REMOTE: u32 = 0x200;
 
 /// Parent of a span.
 pub(crate) enum SpanParent<'a> {
-    /// Nothing.
+    /// No parent.
     None,
-    /// A span of this run, or of a run around it.
+    /// Span of this run, or of an outer run.
     Own(&'a SpanContext),
-    /// A span of another program.
+    /// Span of another program.
     Remote(&'a SpanContext),
 }
 
@@ -83,7 +83,7 @@ impl SpanAttributes {
         }
     }
 
-    /// Adds a list of texts, unless it is empty.
+    /// Adds a list of texts, unless the list is empty.
     #[must_use]
     pub(crate) fn with_texts(self, key: &str, values: impl IntoIterator<Item = String>) -> Self {
         let texts = values.into_iter().map(|text| AnyValue {
@@ -140,8 +140,8 @@ impl SpanAttributes {
     }
 }
 
-/// Creates an event of a span.
-pub(crate) fn new_span_event(name: &str, at: u64, attributes: SpanAttributes) -> Event {
+/// Creates an event of a span at this time in nanoseconds.
+pub(crate) fn new_timed_event(name: &str, at: u64, attributes: SpanAttributes) -> Event {
     Event {
         time_unix_nano: at,
         name: name.to_owned(),

@@ -1,9 +1,9 @@
-//! Records of one run in, spans out.
+//! Fold of the records of one run to spans.
 //!
-//! A segment of a run is a span `invoke_workflow`; in it are its executions, and in these requests to models, calls of tools, and parts. A span
-//! is given out when it has ended.
+//! A segment of a run is a span `invoke_workflow`. It contains the executions, which contain requests to models, tool calls and parts. A span
+//! is returned when it has ended.
 //!
-//! Invariant: the same records give the same spans, live and later; every span lies inside the time of its parent.
+//! Invariant: the same records give the same spans, during the run and later. Every span lies inside the time of its parent.
 
 mod execution;
 mod segment;
@@ -21,13 +21,13 @@ use self::segment::{SegmentSpan, SegmentStart};
 /// Span of an execution with its start and end time in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct ExecutionSpan {
-    /// The agent.
+    /// Agent of the execution.
     pub agent: Arc<str>,
-    /// Which of its executions.
+    /// Number of the execution.
     pub execution: u32,
-    /// Its span.
+    /// Context of the span.
     pub context: SpanContext,
-    /// When it began and ended, in nanoseconds.
+    /// Start and end time, in nanoseconds.
     pub time: (u64, u64),
 }
 
@@ -38,22 +38,22 @@ pub struct OuterSpanCandidates(pub Vec<ExecutionSpan>);
 /// Builder of spans from the records of one run.
 #[derive(Debug, Default)]
 pub struct RunSpanBuilder {
-    /// Do spans hold what was said?
+    /// Set if spans contain messages.
     with_content: bool,
     is_inside: bool,
     outer_spans: OuterSpanCandidates,
-    origin: Option<RunOrigin>,
+    origin: Option<RunOriginRecord>,
     segment: Option<SegmentSpan>,
-    /// The latest time, so that no clock goes back.
+    /// Latest time, so that no span goes back in time.
     now: u64,
-    /// Records that the run has from another are not its own.
+    /// Set while the records are copies of another run.
     is_copying: bool,
     execution_spans: Vec<ExecutionSpan>,
 }
 
-/// First record of a run.
+/// Start event of a run.
 #[derive(Debug, Clone)]
-struct RunOrigin {
+struct RunOriginRecord {
     started: RunStarted,
 }
 
@@ -66,7 +66,7 @@ impl RunSpanBuilder {
         }
     }
 
-    /// Creates the builder for a nested run.
+    /// Creates the builder for a nested run, whose outer span is one of the candidates.
     pub fn for_nested_run(with_content: bool, outer_spans: OuterSpanCandidates) -> Self {
         Self {
             outer_spans,
@@ -75,29 +75,29 @@ impl RunSpanBuilder {
         }
     }
 
-    /// Returns the executions so far with their spans.
-    pub fn execution_spans(&self) -> &[ExecutionSpan] {
+    /// Returns the ended executions with their spans.
+    pub fn executions_with_spans(&self) -> &[ExecutionSpan] {
         &self.execution_spans
     }
 
     /// Applies a record, and adds the spans that end with it to `ended`.
     ///
     /// `started` is the first event of the run, for a builder that starts later.
-    pub fn apply_run_record(&mut self, record: &Record, started: Option<&RunStarted>, ended: &mut Vec<Span>) {
+    pub fn apply_record_to_spans(&mut self, record: &Record, started: Option<&RunStarted>, ended: &mut Vec<Span>) {
         if let Event::RunStarted(started) = &record.event {
             self.is_copying = started.forked_from.is_some();
-            self.origin = Some(RunOrigin {
+            self.origin = Some(RunOriginRecord {
                 started: RunStarted::clone(started),
             });
         } else if self.origin.is_none()
             && let Some(started) = started
         {
-            self.origin = Some(RunOrigin {
+            self.origin = Some(RunOriginRecord {
                 started: started.clone(),
             });
         }
         let at = to_nanoseconds(record.at);
-        if self.is_copied_record(record, at) {
+        if self.track_copied_record(record, at) {
             return;
         }
         let opens = match &record.event {
@@ -123,7 +123,7 @@ impl RunSpanBuilder {
                     segment.close_with_run_end(end, self, ended);
                 }
             }
-            event => self.apply_in_segment(event, ended),
+            event => self.apply_event_in_segment(event, ended),
         }
     }
 
@@ -135,7 +135,7 @@ impl RunSpanBuilder {
     }
 
     /// Returns whether the record belongs to the run from which this run was copied. Tracks the start and end of the copied records.
-    fn is_copied_record(&mut self, record: &Record, at: u64) -> bool {
+    fn track_copied_record(&mut self, record: &Record, at: u64) -> bool {
         if !self.is_copying || record.seq == 0 {
             return false;
         }
@@ -153,13 +153,13 @@ impl RunSpanBuilder {
     /// Opens the span of a segment that starts with record `seq`.
     fn open_segment(&mut self, seq: u64, trace: Option<&TraceParent>, opened: SegmentStart) {
         let Some(origin) = &self.origin else { return };
-        let recorded = trace.and_then(TraceParent::span_context);
-        let outer = recorded.or_else(|| self.find_outer_span());
+        let recorded = trace.and_then(TraceParent::to_span_context);
+        let outer = recorded.or_else(|| self.find_outer_span_by_time());
         self.segment = Some(SegmentSpan::new(&origin.started, seq, outer, opened, self.now));
     }
 
     /// Finds the execution that contains this run by the current time.
-    fn find_outer_span(&self) -> Option<SpanContext> {
+    fn find_outer_span_by_time(&self) -> Option<SpanContext> {
         let holds = |placed: &&ExecutionSpan| placed.time.0 <= self.now && self.now <= placed.time.1;
         let all = &self.outer_spans.0;
         let outer_span = all.iter().find(holds).or_else(|| all.last());
@@ -167,7 +167,7 @@ impl RunSpanBuilder {
     }
 
     /// Applies an event to the open segment.
-    fn apply_in_segment(&mut self, event: &Event, ended: &mut Vec<Span>) {
+    fn apply_event_in_segment(&mut self, event: &Event, ended: &mut Vec<Span>) {
         let Some(mut segment) = self.segment.take() else {
             return;
         };
@@ -176,7 +176,7 @@ impl RunSpanBuilder {
     }
 
     /// Stores the span of an ended execution.
-    fn add_execution_span(&mut self, execution: &OpenExecutionSpan) {
+    fn store_execution_span(&mut self, execution: &OpenExecutionSpan) {
         self.execution_spans.push(ExecutionSpan {
             agent: execution.agent.clone(),
             execution: execution.number,

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread::JoinHandle;
 
-use ensemble_telemetry::{BuildHttpClient, SpanExporter, TelemetrySettings, TelemetrySettingsError};
+use ensemble_telemetry::{HttpClientBuilder, SpanExporter, TelemetrySettings, TelemetrySettingsError};
 use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -45,13 +45,13 @@ fn sent(variables: &[(&str, &str)]) -> (String, Vec<u8>) {
         let endpoint = (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone());
         given.map(|(_, value)| (*value).to_owned()).or(endpoint)
     });
-    let client: BuildHttpClient = Box::new(|| Box::pin(async { ensemble_models::build_http_client() }));
-    let exporter = SpanExporter::start_thread(&settings.expect("they can be used"), client).expect("a thread");
-    exporter.queue_span(Span {
+    let client: HttpClientBuilder = Box::new(|| Box::pin(async { ensemble_models::build_http_client() }));
+    let exporter = SpanExporter::spawn_exporter_thread(&settings.expect("they can be used"), client).expect("a thread");
+    exporter.queue_or_drop_span(Span {
         name: "heron ".repeat(100),
         ..Span::default()
     });
-    let report = exporter.finish_export();
+    let report = exporter.close_and_wait_for_export();
     assert_eq!((report.all, report.accepted), (1, 1), "{report:?}");
     received.join().expect("a request")
 }

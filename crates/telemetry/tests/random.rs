@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, Record, RunResumed, RunStarted};
 use ensemble_core::executor::{Executor, WallClock};
 use ensemble_core::reporter::Reporter;
-use ensemble_core::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::runner::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId, RunStore};
 use ensemble_language::data::{FailureKind, JsonMap, RunContext};
 use ensemble_language::plan::Plan;
@@ -22,14 +22,14 @@ use prost::Message;
 struct Fated(Arc<Vec<u8>>);
 
 impl Runner for Fated {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         let name: usize = execution.agent_name.bytes().map(usize::from).sum();
         let fate = self.0[(name * 31 + execution.execution as usize * 7) % self.0.len()];
         Box::pin(async move {
             tokio::task::yield_now().await;
             match fate.is_multiple_of(5) {
-                true => AttemptOutcome::from_failure(FailureKind::Exit, format!("secret fate {fate}")),
-                false => AttemptOutcome::from_output(JsonMap::from_iter([("n".to_owned(), (fate % 3).into())])),
+                true => AttemptEnd::from_failure(FailureKind::Exit, format!("secret fate {fate}")),
+                false => AttemptEnd::from_output(JsonMap::from_iter([("n".to_owned(), (fate % 3).into())])),
             }
         })
     }
@@ -51,7 +51,7 @@ struct Folding(RunSpanBuilder, Vec<Span>);
 
 impl Reporter for Folding {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
-        self.0.apply_run_record(record, state.run_start(), &mut self.1);
+        self.0.apply_record_to_spans(record, state.run_start(), &mut self.1);
     }
 }
 

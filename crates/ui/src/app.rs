@@ -19,18 +19,18 @@ use crate::conversations::ChatConversations;
 use crate::reply::ApiFailure;
 use crate::run_list::RunListCache;
 use crate::watched_run::WatchedRun;
-use ensemble_wire::bodies::{BodyLimits, BodyReader};
+use ensemble_wire::bodies::{BodyReadLimits, LimitedBodyReader};
 use ensemble_wire::guard::RequestGuard;
 use ensemble_wire::token::AccessToken;
 
 /// The limits of bodies of requests with the token.
-const BODY_LIMITS: BodyLimits = BodyLimits {
+const API_BODY_LIMITS: BodyReadLimits = BodyReadLimits {
     largest: 8 << 20,
     total: 64 << 20,
     timeout: Duration::from_secs(30),
 };
 /// Limits of the request bodies with which a page gets its cookie. The bodies contain the token.
-const SESSION_BODY_LIMITS: BodyLimits = BodyLimits {
+const SESSION_BODY_LIMITS: BodyReadLimits = BodyReadLimits {
     largest: 4 << 10,
     total: 1 << 20,
     timeout: Duration::from_secs(5),
@@ -71,12 +71,12 @@ pub struct NewEnsembleFile {
 }
 
 /// State that all requests share.
-pub(crate) struct UiState {
+pub(crate) struct UiServerState {
     pub(crate) guard: RequestGuard,
     /// Reads bodies of requests with the token.
-    pub(crate) bodies: BodyReader,
+    pub(crate) bodies: LimitedBodyReader,
     /// Reads bodies of requests for the cookie.
-    pub(crate) session_bodies: BodyReader,
+    pub(crate) session_bodies: LimitedBodyReader,
     pub(crate) runs: RunService,
     pub(crate) version: &'static str,
     pub(crate) picture: fn(&Ensemble) -> GraphPicture,
@@ -91,13 +91,13 @@ pub(crate) struct UiState {
     watched_runs: Mutex<HashMap<RunId, Arc<WatchedRun>>>,
 }
 
-impl UiState {
+impl UiServerState {
     /// Creates the state for a server on this port.
     pub(crate) fn new(settings: UiServerSettings, port: u16) -> Self {
         Self {
             guard: RequestGuard::new(settings.token, port),
-            bodies: BodyReader::new(BODY_LIMITS),
-            session_bodies: BodyReader::new(SESSION_BODY_LIMITS),
+            bodies: LimitedBodyReader::new(API_BODY_LIMITS),
+            session_bodies: LimitedBodyReader::new(SESSION_BODY_LIMITS),
             runs: settings.runs,
             version: settings.version,
             picture: settings.picture,
@@ -138,11 +138,11 @@ impl UiState {
     pub(crate) async fn resolve_stored_run(&self, id: &str) -> Result<Arc<dyn StoredRun>, ApiFailure> {
         let id = RunId::parse(id).map_err(not_found_failure)?;
         let store = self.runs.runs().store();
-        store.find_run_with_id(&id).await.map_err(not_found_failure)
+        store.find_run_by_id(&id).await.map_err(not_found_failure)
     }
 
     /// Returns the watched run, with all records up to now. Discards runs that no client follows, if there are too many.
-    pub(crate) async fn get_current_watched_run(&self, id: &str) -> Result<Arc<WatchedRun>, ApiFailure> {
+    pub(crate) async fn refresh_watched_run(&self, id: &str) -> Result<Arc<WatchedRun>, ApiFailure> {
         let run = self.resolve_stored_run(id).await?;
         let watched = {
             let mut all = self.watched_runs.lock().unwrap_or_else(PoisonError::into_inner);

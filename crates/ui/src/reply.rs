@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 
-use ensemble_core::store::{ReadError, StoreError};
+use ensemble_core::store::{LogReadError, StoreError};
 use ensemble_project::ProjectError;
 use ensemble_runs::RunError;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -17,11 +17,11 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use ensemble_wire::connections::Body;
+use ensemble_wire::connections::ResponseBody;
 use ensemble_wire::guard::GuardRefusal;
 
 /// A response.
-pub(crate) type UiReply = Response<Body>;
+pub(crate) type UiReply = Response<ResponseBody>;
 
 /// Content security policy of the page: only content of this server, nothing inline.
 const PAGE_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
@@ -72,11 +72,11 @@ impl ApiFailure {
 
     /// Converts the failure to a response.
     pub(crate) fn into_response(self) -> UiReply {
-        json_reply_with_status(self.status, &self.to_json())
+        json_reply_with_status(self.status, &self.to_openai_json())
     }
 
     /// Converts the failure to JSON in the format of OpenAI.
-    pub(crate) fn to_json(&self) -> Value {
+    pub(crate) fn to_openai_json(&self) -> Value {
         let kind = if self.status.is_client_error() {
             "invalid_request_error"
         } else {
@@ -129,8 +129,8 @@ impl From<ProjectError> for ApiFailure {
     }
 }
 
-impl From<ReadError> for ApiFailure {
-    fn from(error: ReadError) -> Self {
+impl From<LogReadError> for ApiFailure {
+    fn from(error: LogReadError) -> Self {
         Self::not_found(error.to_string())
     }
 }
@@ -184,7 +184,7 @@ fn text_reply(content_type: &'static str, text: String) -> UiReply {
 }
 
 /// Creates a response with the security headers.
-fn reply_with_security_headers(content_type: &'static str, body: Body) -> UiReply {
+fn reply_with_security_headers(content_type: &'static str, body: ResponseBody) -> UiReply {
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();
     for (name, value) in [

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use ensemble_wire::bodies::BodyReader;
-use ensemble_wire::connections::admit_request;
+use ensemble_wire::bodies::LimitedBodyReader;
+use ensemble_wire::connections::admit_connection_of_request;
 use ensemble_wire::guard::GuardRefusal;
 use hyper::body::Incoming;
 use hyper::header::{HeaderValue, SET_COOKIE};
@@ -13,19 +13,19 @@ use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
 use crate::api::{self, RequestQuery};
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::page;
 use crate::reply::{self, ApiFailure, UiReply};
 
 /// Answers a request. Converts a failure to a response.
-pub(crate) async fn answer_request(app: Arc<UiState>, request: Request<Incoming>) -> UiReply {
+pub(crate) async fn answer_request(app: Arc<UiServerState>, request: Request<Incoming>) -> UiReply {
     route_request(app, request)
         .await
         .unwrap_or_else(ApiFailure::into_response)
 }
 
 /// Checks the host and the client, and passes the request to the page or the API.
-async fn route_request(app: Arc<UiState>, mut request: Request<Incoming>) -> Result<UiReply, ApiFailure> {
+async fn route_request(app: Arc<UiServerState>, mut request: Request<Incoming>) -> Result<UiReply, ApiFailure> {
     app.guard.check_host(request.headers())?;
     let path = request.uri().path().to_owned();
     if *request.method() == Method::GET
@@ -35,12 +35,12 @@ async fn route_request(app: Arc<UiState>, mut request: Request<Incoming>) -> Res
         return Ok(file);
     }
     if path == "/api/session" && *request.method() == Method::POST {
-        app.guard.check_page(request.headers())?;
+        app.guard.check_origin(request.headers())?;
         // Whoever sends it is not known yet.
         return create_page_session(&app, &read_json_body(request, &app.session_bodies).await?);
     }
-    app.guard.check_client(request.method(), request.headers())?;
-    admit_request(&mut request)?;
+    app.guard.check_origin_and_token(request.method(), request.headers())?;
+    admit_connection_of_request(&mut request)?;
     let query = RequestQuery::parse(request.uri().query().unwrap_or_default());
     match *request.method() {
         Method::GET => api::answer_api_get(&app, &path, &query).await,
@@ -57,9 +57,9 @@ async fn route_request(app: Arc<UiState>, mut request: Request<Incoming>) -> Res
 }
 
 /// Sets the session cookie for a page that sends the token.
-fn create_page_session(app: &UiState, given: &Value) -> Result<UiReply, ApiFailure> {
+fn create_page_session(app: &UiServerState, given: &Value) -> Result<UiReply, ApiFailure> {
     let token = given["token"].as_str().unwrap_or_default();
-    let cookie = app.guard.cookie_for(token)?;
+    let cookie = app.guard.cookie_for_valid_token(token)?;
     let mut reply = reply::json_reply(&json!({}));
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         reply.headers_mut().insert(SET_COOKIE, cookie);
@@ -68,7 +68,7 @@ fn create_page_session(app: &UiState, given: &Value) -> Result<UiReply, ApiFailu
 }
 
 /// Reads the body as JSON, within the limits.
-async fn read_json_body(request: Request<Incoming>, reader: &BodyReader) -> Result<Value, ApiFailure> {
+async fn read_json_body(request: Request<Incoming>, reader: &LimitedBodyReader) -> Result<Value, ApiFailure> {
     let body = reader
         .read_body(request.into_body())
         .await

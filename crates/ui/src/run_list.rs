@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use ensemble_core::conversation::FailedWork;
-use ensemble_core::store::{RunFollower, RunId, StoreError, StoredRun};
+use ensemble_core::conversation::AgentWorkCounts;
+use ensemble_core::store::{RunId, RunLogFollower, StoreError, StoredRun};
 use ensemble_history::{RunHistory, RunSummary};
 use ensemble_runs::service::run_service::RunService;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(crate) struct RunListCache(HashMap<RunId, CachedListRun>);
 
 /// Run in the list, with the records that were read.
 struct CachedListRun {
-    follower: Box<dyn RunFollower>,
+    follower: Box<dyn RunLogFollower>,
     history: RunHistory,
 }
 
@@ -49,12 +49,12 @@ impl CachedListRun {
     /// Reads the new records, and converts the run to JSON for the list.
     async fn refresh_to_json(&mut self, run: &dyn StoredRun, runs: &RunService) -> Value {
         // Found before the log is read: everything that another process wrote before its end is read.
-        let driver = runs.run_driver(run);
+        let driver = runs.find_run_driver(run);
         match self.follower.poll_records().await {
             Ok(records) => records.iter().for_each(|record| self.history.apply_record(record)),
             Err(error) => return json!({"id": run.id(), "error": error.to_string()}),
         }
-        let Some(summary) = runs.summarize_run(run.id(), &self.history, driver) else {
+        let Some(summary) = runs.summarize_current_run(run.id(), &self.history, driver) else {
             return json!({"id": run.id(), "error": "the run has no records yet"});
         };
         json!({
@@ -70,7 +70,7 @@ impl CachedListRun {
             "turns": summary.turns,
             "executions": summary.executions,
             "failed": summary.failed,
-            "failed_work": summary.failed_work.iter().flat_map(FailedWork::list_sentences).collect::<Vec<_>>(),
+            "failed_work": summary.failed_work.iter().flat_map(AgentWorkCounts::list_failure_sentences).collect::<Vec<_>>(),
             "usage": summary.usage,
             "forked_from": summary.forked_from,
         })

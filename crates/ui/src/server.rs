@@ -8,10 +8,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_wire::connections::{ConnectionLimits, Respond, serve_connections};
+use ensemble_wire::connections::{ConnectionLimits, ConnectionRequestHandler, serve_connections_forever};
 use ensemble_wire::token::AccessToken;
 
-use crate::app::{UiServerSettings, UiState};
+use crate::app::{UiServerSettings, UiServerState};
 use crate::route::answer_request;
 
 /// Port that is used unless another one is requested or a process has it.
@@ -27,7 +27,7 @@ pub struct UiServer {
     listener: TcpListener,
     address: SocketAddr,
     token: AccessToken,
-    app: Arc<UiState>,
+    app: Arc<UiServerState>,
 }
 
 impl UiServer {
@@ -51,7 +51,7 @@ impl UiServer {
             listener,
             address,
             token: settings.token.clone(),
-            app: Arc::new(UiState::new(settings, address.port())),
+            app: Arc::new(UiServerState::new(settings, address.port())),
         })
     }
 
@@ -75,7 +75,7 @@ impl UiServer {
             runtime.block_on(async {
                 // The listener is registered with the runtime of this thread.
                 if let Ok(listener) = tokio::net::TcpListener::from_std(self.listener) {
-                    serve_connections(listener, CONNECTION_LIMITS, responder(self.app)).await;
+                    serve_connections_forever(listener, CONNECTION_LIMITS, responder(self.app)).await;
                 }
             });
         };
@@ -85,6 +85,6 @@ impl UiServer {
 }
 
 /// Creates the function that answers requests.
-fn responder(app: Arc<UiState>) -> Respond {
+fn responder(app: Arc<UiServerState>) -> ConnectionRequestHandler {
     Arc::new(move |request| Box::pin(answer_request(Arc::clone(&app), request)))
 }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ensemble_core::operator::OperatorRequest;
-use ensemble_core::store::{RunFollower, StoredRun};
-use ensemble_history::{RunDriver, RunState};
+use ensemble_core::store::{RunLogFollower, StoredRun};
+use ensemble_history::{DriverProcess, RunState};
 use ensemble_runs::RunEventStream;
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
+use ensemble_runs::start::recorded_run::{find_start_event, load_recorded_ensemble};
 use ensemble_runs::{RunEvent, RunEventKind};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::events::{event_frame, live_event_json};
 use crate::reply::ApiFailure;
-use crate::view::{DriverLocation, RunLiveness, RunView, with_request_texts};
+use crate::view::{DriverLocation, LiveRunState, RunView, with_request_texts};
 
 /// Maximum number of events in the queue of a client. A slower client starts again.
 const MAX_QUEUED_EVENTS: usize = 1024;
@@ -41,7 +41,7 @@ pub(crate) struct WatchedRun {
 
 /// View of a run with its unsent changes.
 struct WatchedRunState {
-    follower: Box<dyn RunFollower>,
+    follower: Box<dyn RunLogFollower>,
     view: RunView,
     /// Rows that have changed since followers were told.
     pending: Vec<usize>,
@@ -73,11 +73,14 @@ impl WatchedRun {
 
     /// Returns which process drives the run.
     pub(crate) fn driver_location(&self, runs: &RunService) -> DriverLocation {
-        if runs.is_driven_here(&self.run.id().outermost()) {
+        if runs.is_driven_here(&self.run.id().outermost_run_id()) {
             return DriverLocation::Here;
         }
         // A run of this process whose conversation is over is about to be closed.
-        let elsewhere = self.run.driver_pid().filter(|process| *process != std::process::id());
+        let elsewhere = self
+            .run
+            .lease_holder_pid()
+            .filter(|process| *process != std::process::id());
         elsewhere.map_or(DriverLocation::Nowhere, DriverLocation::Elsewhere)
     }
 
@@ -95,7 +98,7 @@ impl WatchedRun {
             changed.extend(fold.view.apply_record(record));
         }
         if fold.view.plan.is_none() && !records.is_empty() {
-            let prepared = match read_start_event(&records) {
+            let prepared = match find_start_event(&records) {
                 Ok(started) => load_recorded_ensemble(&*self.run, started, runs.runs().project())
                     .await
                     .ok(),
@@ -103,7 +106,7 @@ impl WatchedRun {
             };
             fold.view.plan = prepared.map(|prepared| prepared.plan);
         }
-        changed.extend(fold.view.set_liveness(self.read_liveness(runs)));
+        changed.extend(fold.view.set_live_state(self.read_live_state(runs)));
         if !records.is_empty() || !changed.is_empty() {
             self.send_changed_rows(&fold.view, changed, runs);
         }
@@ -111,15 +114,15 @@ impl WatchedRun {
     }
 
     /// Reads the facts of the run that no record contains.
-    fn read_liveness(&self, runs: &RunService) -> RunLiveness {
-        let open = runs.open_requests(&self.run.id().outermost());
+    fn read_live_state(&self, runs: &RunService) -> LiveRunState {
+        let open = runs.live_open_requests(&self.run.id().outermost_run_id());
         let is_inner = self.run.id().nested_names().next().is_some();
         let agents = open.iter().filter_map(|open| match open.run_id() == self.run.id() {
-            true => Some(open.request().agent.clone()),
+            true => Some(open.pending_request().agent.clone()),
             false if is_inner => None,
-            false => Some(open.request().address.segments().first()?.agent.clone()),
+            false => Some(open.pending_request().address.segments().first()?.agent.clone()),
         });
-        RunLiveness {
+        LiveRunState {
             is_driven: self.driver_location(runs) != DriverLocation::Nowhere,
             asking_agents: agents.collect(),
         }
@@ -128,31 +131,32 @@ impl WatchedRun {
     /// Returns the state of the run.
     pub(crate) fn run_state(&self, view: &RunView, driven: DriverLocation, runs: &RunService) -> RunState {
         let driver = match driven {
-            DriverLocation::Here => RunDriver::Process(std::process::id()),
-            DriverLocation::Elsewhere(process) => RunDriver::Process(process),
-            DriverLocation::Nowhere => RunDriver::NoProcess,
+            DriverLocation::Here => DriverProcess::Process(std::process::id()),
+            DriverLocation::Elsewhere(process) => DriverProcess::Process(process),
+            DriverLocation::Nowhere => DriverProcess::NoProcess,
         };
-        match runs.run_state(self.run.id(), view.run_history(), driver) {
-            RunState::Running if !self.read_liveness(runs).asking_agents.is_empty() => RunState::Waiting,
+        match runs.current_run_state(self.run.id(), view.run_history(), driver) {
+            RunState::Running if !self.read_live_state(runs).asking_agents.is_empty() => RunState::Waiting,
             state => state,
         }
     }
 
     /// Converts the run to JSON without its rows, for a new client.
-    pub(crate) async fn head_json(&self, runs: &RunService) -> Value {
-        self.head_json_for_driver(self.driver_location(runs), runs).await
+    pub(crate) async fn json_without_rows(&self, runs: &RunService) -> Value {
+        self.json_without_rows_for_driver(self.driver_location(runs), runs)
+            .await
     }
 
     /// Converts the run to JSON without its rows, driven by this process.
-    async fn head_json_for_driver(&self, driven: DriverLocation, runs: &RunService) -> Value {
+    async fn json_without_rows_for_driver(&self, driven: DriverLocation, runs: &RunService) -> Value {
         let view = self.lock_view().await;
-        self.head_json_for_view(&view, driven, runs)
+        self.view_json_without_rows(&view, driven, runs)
     }
 
     /// Converts the view to JSON without its rows.
-    fn head_json_for_view(&self, view: &RunView, driven: DriverLocation, runs: &RunService) -> Value {
+    fn view_json_without_rows(&self, view: &RunView, driven: DriverLocation, runs: &RunService) -> Value {
         let state = self.run_state(view, driven, runs);
-        let mut head = view.head_json(self.run.id(), driven, state);
+        let mut head = view.json_without_rows(self.run.id(), driven, state);
         head["waiting"] = open_requests_json(runs, self);
         head
     }
@@ -164,7 +168,7 @@ impl WatchedRun {
     ) -> (Bytes, broadcast::Receiver<Bytes>) {
         let receiver = self.news.subscribe();
         let driver_location = self.driver_location(runs);
-        let head = self.head_json_for_driver(driver_location, runs).await;
+        let head = self.json_without_rows_for_driver(driver_location, runs).await;
         if !self.is_pumped.swap(true, Ordering::AcqRel) {
             tokio::spawn(update_while_followed(self.clone(), driver_location, runs.clone()));
         }
@@ -179,7 +183,7 @@ impl WatchedRun {
         changed.sort_unstable();
         changed.dedup();
         let rows: Vec<Value> = changed.iter().filter_map(|at| view.short_row_json(*at)).collect();
-        let mut head = self.head_json_for_view(view, self.driver_location(runs), runs);
+        let mut head = self.view_json_without_rows(view, self.driver_location(runs), runs);
         for large in ["input", "context"] {
             head.as_object_mut().map(|head| head.remove(large));
         }
@@ -231,7 +235,7 @@ impl WatchedRun {
     /// Sends the unsent changes.
     async fn send_pending_changes(&self, runs: &RunService) {
         let mut fold = self.fold.lock().await;
-        let relit = fold.view.set_liveness(self.read_liveness(runs));
+        let relit = fold.view.set_live_state(self.read_live_state(runs));
         if std::mem::take(&mut fold.is_changed) || !relit.is_empty() {
             let mut pending = std::mem::take(&mut fold.pending);
             pending.extend(relit);
@@ -245,13 +249,13 @@ impl WatchedRun {
 /// For a nested run, these are its requests and those inside of it. Each has the id of the outermost run, which receives the answer.
 fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
     let (mut questions, mut permissions) = (Vec::new(), Vec::new());
-    let (own, outermost) = (watched.run.id(), watched.run.id().outermost());
+    let (own, outermost) = (watched.run.id(), watched.run.id().outermost_run_id());
     let is_inside = |open: &OperatorRequest| {
         let asking = open.run_id().as_str();
         let inner_path = asking.strip_prefix(own.as_str());
         inner_path.is_some_and(|path| path.is_empty() || path.starts_with('/'))
     };
-    let open_requests = runs.open_requests(&outermost).into_iter().filter(is_inside);
+    let open_requests = runs.live_open_requests(&outermost).into_iter().filter(is_inside);
     for (position, open) in open_requests.enumerate() {
         let (mut document, list) = match &open {
             OperatorRequest::Question(question) => (json!(question), &mut questions),
@@ -259,7 +263,7 @@ fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
         };
         document["position"] = json!(position);
         document["outermost_run"] = json!(outermost);
-        list.push(with_request_texts(document, open.request()));
+        list.push(with_request_texts(document, open.pending_request()));
     }
     json!({"questions": questions, "permissions": permissions})
 }
@@ -271,7 +275,7 @@ async fn update_while_followed(watched: Arc<WatchedRun>, mut last: DriverLocatio
         if last != DriverLocation::Nowhere && !is_inner {
             let from = watched.lock_view().await.next;
             if let Ok(follow) = runs.follow_run(watched.run.id(), from).await {
-                follow_to_end(&watched, &runs, follow).await;
+                follow_driven_run_to_end(&watched, &runs, follow).await;
             }
         }
         if !watched.is_followed() {
@@ -295,7 +299,7 @@ async fn update_while_followed(watched: Arc<WatchedRun>, mut last: DriverLocatio
 }
 
 /// Applies the events of a run in this process until it ends or no client follows it.
-async fn follow_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEventStream) {
+async fn follow_driven_run_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEventStream) {
     let mut send_at = None;
     while watched.is_followed() {
         let wait = send_at.unwrap_or_else(|| Instant::now() + IDLE_POLL_INTERVAL);

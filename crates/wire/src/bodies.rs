@@ -12,58 +12,58 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::guard::GuardRefusal;
 
-/// The number of bytes for which one permit is needed.
-const UNIT: usize = 1 << 10;
+/// Number of bytes that one permit covers.
+const BYTES_PER_PERMIT: usize = 1 << 10;
 
-/// The limits of bodies.
+/// Limits on request bodies of a server: the size of one body, the size of all bodies, and the time to arrive.
 #[derive(Debug, Clone, Copy)]
-pub struct BodyLimits {
-    /// The maximum size of a body, in bytes.
+pub struct BodyReadLimits {
+    /// Maximum size of a body, in bytes.
     pub largest: usize,
-    /// The maximum size of all bodies together, in bytes.
+    /// Maximum size of all bodies together, in bytes.
     pub total: usize,
-    /// The time in which a body must arrive.
+    /// Time in which a body must arrive.
     pub timeout: Duration,
 }
 
-/// The reader of all bodies of a server. Clones share the total.
+/// Reader of all request bodies of a server. Clones share the limit on the total size.
 #[derive(Debug, Clone)]
-pub struct BodyReader {
-    limits: BodyLimits,
+pub struct LimitedBodyReader {
+    limits: BodyReadLimits,
     budget: Arc<Semaphore>,
 }
 
-/// A body, which counts in the total until it is dropped.
+/// Body that was read, and that counts in the total size until it is dropped.
 #[derive(Debug)]
-pub struct ReadBody {
+pub struct BudgetedBody {
     bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The error of a body that was not read.
+/// Error in reading a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyError {
+pub enum BodyReadError {
     /// The body is larger than the limit.
     TooLarge,
     /// The body did not arrive in time.
     TooSlow,
-    /// Too many bodies are under way.
+    /// Too many bodies are being read.
     TooMany,
-    /// The client is gone, or what it sent is no body.
+    /// The client has disconnected, or its data is no valid body.
     Broken,
 }
 
-impl From<BodyError> for GuardRefusal {
-    fn from(error: BodyError) -> Self {
+impl From<BodyReadError> for GuardRefusal {
+    fn from(error: BodyReadError) -> Self {
         let (status, code, message) = match error {
-            BodyError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the request is too large"),
-            BodyError::TooSlow => (
+            BodyReadError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the request is too large"),
+            BodyReadError::TooSlow => (
                 StatusCode::REQUEST_TIMEOUT,
                 "too_slow",
                 "the body of the request did not arrive in time",
             ),
-            BodyError::TooMany => return Self::BUSY,
-            BodyError::Broken => (
+            BodyReadError::TooMany => return Self::BUSY,
+            BodyReadError::Broken => (
                 StatusCode::BAD_REQUEST,
                 "bad_request",
                 "the body of the request cannot be read",
@@ -73,59 +73,63 @@ impl From<BodyError> for GuardRefusal {
     }
 }
 
-impl BodyReader {
+impl LimitedBodyReader {
     /// Creates the reader of a server.
-    pub fn new(limits: BodyLimits) -> Self {
+    pub fn new(limits: BodyReadLimits) -> Self {
         Self {
             limits,
-            budget: Arc::new(Semaphore::new(limits.total / UNIT)),
+            budget: Arc::new(Semaphore::new(limits.total / BYTES_PER_PERMIT)),
         }
     }
 
-    /// Reads a body.
+    /// Reads a body within the limits.
     ///
     /// # Errors
-    /// See [`BodyError`].
-    pub async fn read_body<B: Body<Data = Bytes> + Unpin>(&self, body: B) -> Result<ReadBody, BodyError> {
-        let read = tokio::time::timeout(self.limits.timeout, self.read_frames(body));
-        read.await.unwrap_or(Err(BodyError::TooSlow))
+    /// See the variants of the error.
+    pub async fn read_body<B: Body<Data = Bytes> + Unpin>(&self, body: B) -> Result<BudgetedBody, BodyReadError> {
+        let read = tokio::time::timeout(self.limits.timeout, self.read_within_size_limits(body));
+        read.await.unwrap_or(Err(BodyReadError::TooSlow))
     }
 
-    async fn read_frames<B: Body<Data = Bytes> + Unpin>(&self, mut body: B) -> Result<ReadBody, BodyError> {
+    /// Reads all frames of a body, and reserves their size in the total.
+    async fn read_within_size_limits<B: Body<Data = Bytes> + Unpin>(
+        &self,
+        mut body: B,
+    ) -> Result<BudgetedBody, BodyReadError> {
         let (mut bytes, mut permit) = (Vec::<u8>::new(), None::<OwnedSemaphorePermit>);
         while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
+            let Ok(data) = frame.map_err(|_| BodyReadError::Broken)?.into_data() else {
                 continue;
             };
             let length = bytes.len() + data.len();
             if length > self.limits.largest {
-                return Err(BodyError::TooLarge);
+                return Err(BodyReadError::TooLarge);
             }
             let permits = permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            let missing = length.div_ceil(UNIT).saturating_sub(permits);
-            let more = u32::try_from(missing).map_err(|_| BodyError::TooLarge)?;
+            let missing = length.div_ceil(BYTES_PER_PERMIT).saturating_sub(permits);
+            let more = u32::try_from(missing).map_err(|_| BodyReadError::TooLarge)?;
             let more = Arc::clone(&self.budget).try_acquire_many_owned(more);
-            let more = more.map_err(|_| BodyError::TooMany)?;
+            let more = more.map_err(|_| BodyReadError::TooMany)?;
             match &mut permit {
                 Some(permit) => permit.merge(more),
                 None => permit = Some(more),
             }
             bytes.extend_from_slice(&data);
         }
-        Ok(ReadBody {
+        Ok(BudgetedBody {
             bytes: bytes.into(),
             _permit: permit,
         })
     }
 }
 
-impl ReadBody {
-    /// Returns the bytes.
+impl BudgetedBody {
+    /// Returns the bytes of the body.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the bytes without a copy. They count in the total only as long as this body exists.
+    /// Returns the bytes without a copy. The bytes count in the total size only as long as this body exists.
     pub fn to_bytes(&self) -> Bytes {
         self.bytes.clone()
     }
@@ -141,8 +145,8 @@ mod tests {
 
     use super::*;
 
-    fn reader() -> BodyReader {
-        BodyReader::new(BodyLimits {
+    fn reader() -> LimitedBodyReader {
+        LimitedBodyReader::new(BodyReadLimits {
             largest: 8 << 10,
             total: 12 << 10,
             timeout: Duration::from_secs(3),
@@ -159,13 +163,13 @@ mod tests {
         assert_eq!(reader.read_body(full(0)).await.expect("it is read").as_bytes(), b"");
         assert_eq!(
             reader.read_body(full((8 << 10) + 1)).await.err(),
-            Some(BodyError::TooLarge)
+            Some(BodyReadError::TooLarge)
         );
         let one = reader.read_body(full(8 << 10)).await.expect("it is read");
         assert_eq!(one.as_bytes().len(), 8 << 10);
         assert_eq!(
             reader.read_body(full((4 << 10) + 1)).await.err(),
-            Some(BodyError::TooMany)
+            Some(BodyReadError::TooMany)
         );
         let _other = reader.read_body(full(4 << 10)).await.expect("it is read");
         drop(one);
@@ -178,7 +182,7 @@ mod tests {
         for _ in 0..3 {
             let beginning = stream::iter([Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; 8 << 10])))]);
             let slow = StreamBody::new(beginning.chain(stream::pending()));
-            assert_eq!(reader.read_body(slow).await.err(), Some(BodyError::TooSlow));
+            assert_eq!(reader.read_body(slow).await.err(), Some(BodyReadError::TooSlow));
         }
         assert!(reader.read_body(full(8 << 10)).await.is_ok());
     }

@@ -1,9 +1,9 @@
-//! Connections over HTTP: accepted up to a number, each served by a task.
+//! HTTP connections: accepted up to a maximum number, each served by a task.
 //!
-//! The server of hyper is compiled here once for all front ends: what answers requests is behind a function pointer.
+//! The server of hyper is compiled here once for all front ends: a function pointer answers the requests.
 //!
-//! Invariant: a client without the token takes no place from clients with it. The oldest connection without an admitted
-//! request is closed if there are too many of them.
+//! Invariant: a client without the token displaces no client with the token. If there are too many connections without an admitted
+//! request, the oldest is closed.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,52 +22,55 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::guard::GuardRefusal;
 
-/// The pause after a connection that could not be accepted. The reason can be too many open files, some of which will be
-/// closed.
+/// Pause after a connection that could not be accepted, for example because too many files are open.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The body of a response.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// Body of a response.
+pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The function that answers requests.
-pub type Respond = Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
+/// Function that answers requests.
+pub type ConnectionRequestHandler =
+    Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<ResponseBody>> + Send + Sync>;
 
-/// The limits of a server.
+/// Limits on connections to a server.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// The maximum number of connections with an admitted request.
+    /// Maximum number of connections with an admitted request.
     pub admitted: usize,
-    /// The maximum number of other connections. If there are more, the oldest is closed.
+    /// Maximum number of other connections. The oldest is closed if there are more.
     pub waiting: usize,
-    /// The time in which a client must send the head of a request.
+    /// Time in which a client must send the head of a request.
     pub head_timeout: Duration,
 }
 
-/// The open connections of a server. Clones share them.
+/// Table of the open connections of a server. Clones share the table.
 #[derive(Debug, Clone)]
-pub struct ConnectionTable(Arc<TableState>);
+pub struct ConnectionTable(Arc<ConnectionTableState>);
 
+/// Shared state of a table of connections.
 #[derive(Debug)]
-struct TableState {
+struct ConnectionTableState {
     most_waiting: usize,
-    /// The connections without an admitted request, the oldest first.
-    waiting: Mutex<WaitingConnections>,
+    /// Connections without an admitted request, the oldest first.
+    waiting: Mutex<UnadmittedConnections>,
     admitted: Arc<Semaphore>,
 }
 
+/// Connections without an admitted request, with their close channels.
 #[derive(Debug, Default)]
-struct WaitingConnections {
+struct UnadmittedConnections {
     next: u64,
     closers: BTreeMap<u64, oneshot::Sender<()>>,
 }
 
-/// The place of a connection in the table. Clones share it; requests of the connection carry it in their extensions until
+/// Entry of a connection in the table. Clones share the entry. Requests of the connection carry it in their extensions until
 /// [`admit_request`].
 #[derive(Debug, Clone)]
-pub struct ConnectionPlace(Arc<PlaceState>);
+pub struct ConnectionHandle(Arc<ConnectionHandleState>);
 
+/// Shared state of an entry, which leaves the table on drop.
 #[derive(Debug)]
-struct PlaceState {
+struct ConnectionHandleState {
     number: u64,
     table: ConnectionTable,
     admission: Mutex<Option<OwnedSemaphorePermit>>,
@@ -76,16 +79,16 @@ struct PlaceState {
 impl ConnectionTable {
     /// Creates the table of a server without connections.
     pub fn new(limits: ConnectionLimits) -> Self {
-        Self(Arc::new(TableState {
+        Self(Arc::new(ConnectionTableState {
             most_waiting: limits.waiting.max(1),
             waiting: Mutex::default(),
             admitted: Arc::new(Semaphore::new(limits.admitted)),
         }))
     }
 
-    /// Adds a connection, and closes the oldest one without an admitted request if there are too many. The receiver gets
-    /// a message if the new connection is to be closed.
-    pub fn add_connection(&self) -> (ConnectionPlace, oneshot::Receiver<()>) {
+    /// Adds a connection, and closes the oldest connection without an admitted request if there are too many. The receiver gets
+    /// a message when the new connection must close.
+    pub fn add_and_displace_oldest(&self) -> (ConnectionHandle, oneshot::Receiver<()>) {
         let (closer, closed) = oneshot::channel();
         let mut waiting = self.lock_waiting();
         let number = waiting.next;
@@ -98,24 +101,25 @@ impl ConnectionTable {
             let _ = oldest.send(());
         }
         drop(waiting);
-        let place = PlaceState {
+        let place = ConnectionHandleState {
             number,
             table: self.clone(),
             admission: Mutex::default(),
         };
-        (ConnectionPlace(Arc::new(place)), closed)
+        (ConnectionHandle(Arc::new(place)), closed)
     }
 
-    fn lock_waiting(&self) -> MutexGuard<'_, WaitingConnections> {
+    /// Locks the connections without an admitted request.
+    fn lock_waiting(&self) -> MutexGuard<'_, UnadmittedConnections> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ConnectionPlace {
-    /// Admits the connection, so that others do not displace it.
+impl ConnectionHandle {
+    /// Admits the connection, so that new connections do not displace it.
     ///
     /// # Errors
-    /// Too many connections are admitted.
+    /// The maximum number of connections is admitted.
     pub fn admit(&self) -> Result<(), GuardRefusal> {
         let mut admission = self.0.admission.lock().unwrap_or_else(PoisonError::into_inner);
         if admission.is_none() {
@@ -128,26 +132,30 @@ impl ConnectionPlace {
     }
 }
 
-impl Drop for PlaceState {
+impl Drop for ConnectionHandleState {
     fn drop(&mut self) {
         self.table.lock_waiting().closers.remove(&self.number);
     }
 }
 
-/// Admits the connection of a request whose client may use the server. The request no longer carries the place, so that work
-/// which outlasts the connection keeps no place.
+/// Admits the connection of a request whose client may use the server. Removes the entry from the request, so that work
+/// which outlasts the connection keeps no entry.
 ///
 /// # Errors
-/// Too many connections are admitted.
-pub fn admit_request<B>(request: &mut Request<B>) -> Result<(), GuardRefusal> {
-    match request.extensions_mut().remove::<ConnectionPlace>() {
+/// The maximum number of connections is admitted.
+pub fn admit_connection_of_request<B>(request: &mut Request<B>) -> Result<(), GuardRefusal> {
+    match request.extensions_mut().remove::<ConnectionHandle>() {
         Some(place) => place.admit(),
         None => Ok(()),
     }
 }
 
-/// Accepts connections and answers their requests, without end.
-pub async fn serve_connections(listener: TcpListener, limits: ConnectionLimits, respond: Respond) {
+/// Accepts connections and answers their requests, forever.
+pub async fn serve_connections_forever(
+    listener: TcpListener,
+    limits: ConnectionLimits,
+    respond: ConnectionRequestHandler,
+) {
     let table = ConnectionTable::new(limits);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -156,7 +164,7 @@ pub async fn serve_connections(listener: TcpListener, limits: ConnectionLimits, 
         };
         let _ = stream.set_nodelay(true);
         let respond = Arc::clone(&respond);
-        let (place, closed) = table.add_connection();
+        let (place, closed) = table.add_and_displace_oldest();
         tokio::spawn(async move {
             let service = service_fn(|mut request: Request<Incoming>| {
                 request.extensions_mut().insert(place.clone());
@@ -193,18 +201,18 @@ mod tests {
     async fn start_server() -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it has an address");
-        let respond: Respond = Arc::new(|mut request| {
+        let respond: ConnectionRequestHandler = Arc::new(|mut request| {
             Box::pin(async move {
                 let mut response = Response::new(Empty::new().boxed_unsync());
                 if request.uri().path() == "/in"
-                    && let Err(refusal) = admit_request(&mut request)
+                    && let Err(refusal) = admit_connection_of_request(&mut request)
                 {
                     *response.status_mut() = refusal.status;
                 }
                 response
             })
         });
-        tokio::spawn(serve_connections(listener, LIMITS, respond));
+        tokio::spawn(serve_connections_forever(listener, LIMITS, respond));
         address
     }
 

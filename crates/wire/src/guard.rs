@@ -1,51 +1,51 @@
-//! Who may use the server: the address under which it is called, the page that calls it, and the token.
+//! Guard of a local server, which checks the `Host` and the `Origin` of a request, and the token.
 //!
-//! Invariant: no request but for the files of the page passes without `Host`, `Origin` and token being looked at.
+//! Invariant: every request is checked for `Host`, `Origin` and token, except requests for the files of the page.
 
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Method, StatusCode};
 
 use crate::token::AccessToken;
 
-/// The check of requests: the name of the server, the page, and the token.
+/// Guard that checks the server name, the page and the token of requests.
 #[derive(Debug)]
 pub struct RequestGuard {
     token: AccessToken,
-    /// The values of `Host` under which the server is called: others mean that a name of somebody else leads here.
+    /// Accepted values of `Host`. Another value means that a foreign domain name leads to this server.
     hosts: [String; 3],
-    /// The name of the cookie. Cookies are the same for all ports, so the port is in the name.
+    /// Name of the cookie. It contains the port, because all ports share cookies.
     cookie: String,
 }
 
-/// The refusal of a request.
+/// Refusal of a request, as a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardRefusal {
-    /// The status of the response.
+    /// Status of the response.
     pub status: StatusCode,
-    /// A word for programs.
+    /// Error code for programs.
     pub code: &'static str,
-    /// A sentence for people.
+    /// Message for people.
     pub message: &'static str,
 }
 
-const WRONG_HOST: GuardRefusal = GuardRefusal {
+const HOST_REFUSAL: GuardRefusal = GuardRefusal {
     status: StatusCode::FORBIDDEN,
     code: "wrong_host",
     message: "this server answers requests only at its own address",
 };
-const WRONG_ORIGIN: GuardRefusal = GuardRefusal {
+const ORIGIN_REFUSAL: GuardRefusal = GuardRefusal {
     status: StatusCode::FORBIDDEN,
     code: "wrong_origin",
     message: "requests from other pages are not allowed",
 };
-const NO_TOKEN: GuardRefusal = GuardRefusal {
+const TOKEN_REFUSAL: GuardRefusal = GuardRefusal {
     status: StatusCode::UNAUTHORIZED,
     code: "no_token",
     message: "the token is missing or wrong: use the address or the token that the program has printed",
 };
 
 impl GuardRefusal {
-    /// The refusal of a request while too many others are under way.
+    /// Refusal of a request while too many other requests are being served.
     pub(crate) const BUSY: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
         code: "busy",
@@ -54,7 +54,7 @@ impl GuardRefusal {
 }
 
 impl RequestGuard {
-    /// Creates the check for a server on a port of this machine.
+    /// Creates the guard of a server on a local port.
     pub fn new(token: AccessToken, port: u16) -> Self {
         Self {
             token,
@@ -63,72 +63,71 @@ impl RequestGuard {
         }
     }
 
-    /// Refuses a request under another name, which a page of somebody else could send here by its own domain.
+    /// Refuses a request for another server name, which a foreign page can send here by its own domain.
     pub fn check_host(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
-        let host = single_header(headers, &HOST).ok_or(WRONG_HOST)?;
+        let host = find_unique_header(headers, &HOST).ok_or(HOST_REFUSAL)?;
         let is_own = self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
-        if is_own { Ok(()) } else { Err(WRONG_HOST) }
+        if is_own { Ok(()) } else { Err(HOST_REFUSAL) }
     }
 
-    /// Refuses a request without the token in its header.
-    ///
-    /// # Errors
-    /// The refusal.
-    pub fn check_bearer(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
-        match self.bears_token(headers) {
+    /// Refuses a request without the token in its `Authorization` header.
+    pub fn check_bearer_token(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
+        match self.has_bearer_token(headers) {
             true => Ok(()),
-            false => Err(NO_TOKEN),
+            false => Err(TOKEN_REFUSAL),
         }
     }
 
-    /// Refuses what another page sends, and what has no token. What changes something and has its token from a cookie must
-    /// come from the page itself.
-    pub fn check_client(&self, method: &Method, headers: &HeaderMap) -> Result<(), GuardRefusal> {
-        self.check_page(headers)?;
-        if self.bears_token(headers) {
+    /// Refuses a request from another page, and a request without the token. A request that changes something and has its token in a
+    /// cookie must name the page as its origin.
+    pub fn check_origin_and_token(&self, method: &Method, headers: &HeaderMap) -> Result<(), GuardRefusal> {
+        self.check_origin(headers)?;
+        if self.has_bearer_token(headers) {
             return Ok(());
         }
-        if !self.has_cookie(headers) {
-            return Err(NO_TOKEN);
+        if !self.has_token_cookie(headers) {
+            return Err(TOKEN_REFUSAL);
         }
         match *method == Method::GET || headers.contains_key(ORIGIN) {
             true => Ok(()),
-            false => Err(WRONG_ORIGIN),
+            false => Err(ORIGIN_REFUSAL),
         }
     }
 
-    /// Refuses what another page sends.
-    pub fn check_page(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
+    /// Refuses a request that another page sends.
+    pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         let site = headers.get(HeaderName::from_static("sec-fetch-site"));
         if site.is_some_and(|site| site != "same-origin" && site != "none") {
-            return Err(WRONG_ORIGIN);
+            return Err(ORIGIN_REFUSAL);
         }
         if !headers.contains_key(ORIGIN) {
             return Ok(());
         }
-        let origin = single_header(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
-        match origin.is_some_and(|origin| single_header(headers, &HOST) == Some(origin)) {
+        let origin = find_unique_header(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
+        match origin.is_some_and(|origin| find_unique_header(headers, &HOST) == Some(origin)) {
             true => Ok(()),
-            false => Err(WRONG_ORIGIN),
+            false => Err(ORIGIN_REFUSAL),
         }
     }
 
-    /// Returns the cookie for whoever knows the token. No script reads it, and no other site sends it.
-    pub fn cookie_for(&self, token: &str) -> Result<String, GuardRefusal> {
+    /// Returns the cookie if the text is the token. Scripts cannot read the cookie, and other sites cannot send the cookie.
+    pub fn cookie_for_valid_token(&self, token: &str) -> Result<String, GuardRefusal> {
         match self.token.matches_text(token) {
             true => Ok(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie)),
-            false => Err(NO_TOKEN),
+            false => Err(TOKEN_REFUSAL),
         }
     }
 
-    fn bears_token(&self, headers: &HeaderMap) -> bool {
-        let scheme_and_token = single_header(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
+    /// Returns whether the `Authorization` header contains the token.
+    fn has_bearer_token(&self, headers: &HeaderMap) -> bool {
+        let scheme_and_token = find_unique_header(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
         scheme_and_token.is_some_and(|(scheme, token)| {
             scheme.eq_ignore_ascii_case("bearer") && self.token.matches_text(token.trim())
         })
     }
 
-    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+    /// Returns whether a cookie contains the token.
+    fn has_token_cookie(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs = cookies
             .flat_map(|cookies| cookies.split(';'))
@@ -137,8 +136,8 @@ impl RequestGuard {
     }
 }
 
-/// Returns a header that is there once.
-fn single_header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+/// Returns the value of a header that appears exactly once.
+fn find_unique_header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
@@ -152,7 +151,7 @@ mod tests {
     const TOKEN: &str = "abcdefghijklmnop";
 
     fn guard() -> RequestGuard {
-        RequestGuard::new(AccessToken::parse(TOKEN).expect("it is long enough"), 80)
+        RequestGuard::new(AccessToken::parse_for_cookie(TOKEN).expect("it is long enough"), 80)
     }
 
     fn headers(lines: &[&str]) -> HeaderMap {
@@ -206,7 +205,7 @@ mod tests {
             (Method::GET, &[host, cookie, "sec-fetch-site: same-site"], 403),
             (Method::GET, &[host, cookie, "sec-fetch-site: cross-site"], 403),
         ] {
-            let found = guard().check_client(&method, &headers(lines));
+            let found = guard().check_origin_and_token(&method, &headers(lines));
             let found = found.map_or_else(|refusal| refusal.status.as_u16(), |()| 200);
             assert_eq!(found, status, "{method} {lines:?}");
         }
@@ -214,11 +213,11 @@ mod tests {
 
     #[test]
     fn the_cookie_is_only_for_the_token() {
-        let cookie = guard().cookie_for(TOKEN).expect("the token");
+        let cookie = guard().cookie_for_valid_token(TOKEN).expect("the token");
         assert_eq!(
             cookie,
             "ensemble-80=abcdefghijklmnop; Path=/; HttpOnly; SameSite=Strict"
         );
-        assert!(guard().cookie_for("abcdefghijklmnoX").is_err());
+        assert!(guard().cookie_for_valid_token("abcdefghijklmnoX").is_err());
     }
 }

@@ -1,31 +1,30 @@
-//! Codes and ids of JSON-RPC, also of messages that cannot be read whole.
+//! Codes and ids of JSON-RPC, including ids of incomplete messages.
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-/// The code of a text that is not JSON.
+/// Error code for a text that is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
-/// The code of a text that is not a message.
+/// Error code for JSON that is not a message.
 pub const INVALID_REQUEST: i64 = -32600;
 
-/// Returns whether the value can be the id of a request: a text or a number.
+/// Returns whether the value is a valid id of a request: a text or a number.
 pub fn is_message_id(value: &Value) -> bool {
     value.is_string() || value.is_number()
 }
 
-/// Returns the id of a message of which only the beginning is known. Returns `None` if the beginning has no id that is a
-/// text or a number.
-pub fn find_message_id(beginning: &[u8]) -> Option<Value> {
-    let mut finder = IdFinder(None);
+/// Returns the id of a message from the beginning of its text. Returns `None` if the beginning contains no valid id.
+pub fn find_id_in_incomplete_message(beginning: &[u8]) -> Option<Value> {
+    let mut finder = MessageIdFinder(None);
     // The beginning of a message is never a whole document, so this always ends with an error.
     let _ = serde_json::Deserializer::from_slice(beginning).deserialize_map(&mut finder);
     finder.0.filter(is_message_id)
 }
 
-/// The id of the outermost object.
-struct IdFinder(Option<Value>);
+/// Visitor that finds the id of the outermost object.
+struct MessageIdFinder(Option<Value>);
 
-impl<'de> Visitor<'de> for &mut IdFinder {
+impl<'de> Visitor<'de> for &mut MessageIdFinder {
     type Value = ();
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -74,7 +73,7 @@ mod tests {
             ("", None),
             ("aaa", None),
         ] {
-            assert_eq!(find_message_id(beginning.as_bytes()), id, "{beginning}");
+            assert_eq!(find_id_in_incomplete_message(beginning.as_bytes()), id, "{beginning}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Messages of clients and servers: lines with a limit, and connections over HTTP on this machine (feature `http`).
+//! Messages of clients and servers: lines with a size limit, and connections over HTTP on this machine (feature `http`).
 //!
-//! The crate knows no protocol: the front ends and the clients of tools give the messages their meaning.
+//! The crate contains no protocol: the front ends and the clients of tools interpret the messages.
 
 #[cfg(feature = "http")]
 pub mod bodies;

@@ -1,6 +1,6 @@
-//! Lines of at most a number of bytes, from streams of other programs.
+//! Lines of limited size, from streams of other programs.
 //!
-//! Invariant: a line above the limit is one error, and never two lines; the next line is read as if nothing had happened.
+//! Invariant: a line above the limit is one error, and never two lines. The next line is read normally.
 
 use std::fmt;
 use std::io::{self, BufRead};
@@ -9,30 +9,30 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, ReadBuf};
 
-/// The number of bytes of a line that is too long that its error contains.
-const BEGINNING: usize = 4 << 10;
+/// Maximum number of bytes of a long line that the error contains.
+const MAX_ERROR_BYTES: usize = 4 << 10;
 
-/// The error of a line that is longer than the limit of its reader.
+/// Error of a line that is longer than the limit of its reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LineTooLong {
-    /// The limit in bytes.
+pub struct LineTooLongError {
+    /// Limit in bytes.
     pub limit: usize,
-    /// The beginning of the line.
+    /// Beginning of the line.
     pub beginning: Vec<u8>,
 }
 
-impl LineTooLong {
-    /// Creates the error of a line that consists of these bytes and more.
+impl LineTooLongError {
+    /// Creates the error from the read part of the line and the rest of the read bytes.
     fn new(limit: usize, mut line: Vec<u8>, rest: &[u8]) -> Self {
-        let missing = BEGINNING.saturating_sub(line.len()).min(rest.len());
+        let missing = MAX_ERROR_BYTES.saturating_sub(line.len()).min(rest.len());
         line.extend_from_slice(&rest[..missing]);
-        line.truncate(BEGINNING);
+        line.truncate(MAX_ERROR_BYTES);
         line.shrink_to_fit();
         Self { limit, beginning: line }
     }
 }
 
-impl fmt::Display for LineTooLong {
+impl fmt::Display for LineTooLongError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit >> 20 {
             0 => write!(f, "a message of more than {} bytes", self.limit),
@@ -41,22 +41,22 @@ impl fmt::Display for LineTooLong {
     }
 }
 
-impl std::error::Error for LineTooLong {}
+impl std::error::Error for LineTooLongError {}
 
-/// A line, or the error in its place.
-pub type LineResult = Result<Vec<u8>, LineTooLong>;
+/// Line without its newline, or the error that replaces the line.
+pub type LineResult = Result<Vec<u8>, LineTooLongError>;
 
-/// The bytes of a line that has not ended.
+/// Buffer for the bytes of an incomplete line, with a size limit.
 #[derive(Debug)]
-pub struct LineBuffer {
+pub struct LimitedLineBuffer {
     limit: usize,
     line: Vec<u8>,
-    /// The line was too long and has been reported; its rest is skipped.
+    /// Set while the rest of a reported long line is skipped.
     is_skipping: bool,
 }
 
-impl LineBuffer {
-    /// Creates a buffer for lines of at most `limit` bytes, without their newline.
+impl LimitedLineBuffer {
+    /// Creates a buffer for lines of at most `limit` bytes, without their newlines.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -65,9 +65,9 @@ impl LineBuffer {
         }
     }
 
-    /// Takes bytes up to the end of the current line. Returns the number of bytes that were taken, and the line if it has
-    /// ended, without its newline. A line above the limit is reported at once.
-    pub fn push(&mut self, bytes: &[u8]) -> (usize, Option<LineResult>) {
+    /// Consumes bytes up to the end of the current line. Returns the number of consumed bytes, and the line without its newline if the
+    /// line is complete. Returns the error of a long line immediately.
+    pub fn push_until_line_end(&mut self, bytes: &[u8]) -> (usize, Option<LineResult>) {
         let newline = bytes.iter().position(|byte| *byte == b'\n');
         let consumed_bytes = newline.map_or(bytes.len(), |at| at + 1);
         let text = &bytes[..newline.unwrap_or(bytes.len())];
@@ -80,29 +80,29 @@ impl LineBuffer {
         }
         if self.line.len() + text.len() > self.limit {
             self.is_skipping = newline.is_none();
-            let error = LineTooLong::new(self.limit, std::mem::take(&mut self.line), text);
+            let error = LineTooLongError::new(self.limit, std::mem::take(&mut self.line), text);
             return (consumed_bytes, Some(Err(error)));
         }
         self.line.extend_from_slice(text);
         (consumed_bytes, newline.map(|_| Ok(std::mem::take(&mut self.line))))
     }
 
-    /// Returns the line at the end of the stream if it has no newline.
+    /// Takes the last line of the stream if the line has no newline.
     pub fn take_last_line(&mut self) -> Option<LineResult> {
         (!self.line.is_empty()).then(|| Ok(std::mem::take(&mut self.line)))
     }
 
-    /// Reads the next line of a stream; waits for it. Returns `None` at the end of the stream.
+    /// Reads the next line of a stream. Blocks until the line is complete. Returns `None` at the end of the stream.
     ///
     /// # Errors
     /// The stream cannot be read.
-    pub fn read_line(&mut self, input: &mut impl BufRead) -> io::Result<Option<LineResult>> {
+    pub fn read_line_blocking(&mut self, input: &mut impl BufRead) -> io::Result<Option<LineResult>> {
         loop {
             let bytes = input.fill_buf()?;
             if bytes.is_empty() {
                 return Ok(self.take_last_line());
             }
-            let (taken, line) = self.push(bytes);
+            let (taken, line) = self.push_until_line_end(bytes);
             input.consume(taken);
             if line.is_some() {
                 return Ok(line);
@@ -120,7 +120,7 @@ impl LineBuffer {
             if bytes.is_empty() {
                 return Ok(self.take_last_line());
             }
-            let (taken, line) = self.push(bytes);
+            let (taken, line) = self.push_until_line_end(bytes);
             input.consume(taken);
             if line.is_some() {
                 return Ok(line);
@@ -129,17 +129,17 @@ impl LineBuffer {
     }
 }
 
-/// A stream of lines that ends with an error at the first line above the limit, for readers that have no limit.
+/// Stream that fails at the first line above the limit, for readers without a limit.
 #[derive(Debug)]
-pub struct LimitedLines<R> {
+pub struct LineLimitedStream<R> {
     stream: R,
     limit: usize,
-    /// The number of bytes since the last newline.
+    /// Number of bytes since the last newline.
     length: usize,
 }
 
-impl<R> LimitedLines<R> {
-    /// Limits the lines of a stream to `limit` bytes, without their newlines.
+impl<R> LineLimitedStream<R> {
+    /// Limits the lines of the stream to `limit` bytes, without their newlines.
     pub fn new(stream: R, limit: usize) -> Self {
         Self {
             stream,
@@ -148,8 +148,8 @@ impl<R> LimitedLines<R> {
         }
     }
 
-    /// Returns whether a line within these bytes, or the line that they continue, is too long.
-    fn count_exceeds_limit(&mut self, bytes: &[u8]) -> bool {
+    /// Counts the bytes of the current line. Returns whether a line in these bytes is too long.
+    fn count_and_check_limit(&mut self, bytes: &[u8]) -> bool {
         let mut parts = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(part) = parts.next() {
             self.length += part.len();
@@ -164,7 +164,7 @@ impl<R> LimitedLines<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for LimitedLines<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for LineLimitedStream<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -172,11 +172,11 @@ impl<R: AsyncRead + Unpin> AsyncRead for LimitedLines<R> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if self.count_exceeds_limit(&buffer.filled()[before..]) {
+        if self.count_and_check_limit(&buffer.filled()[before..]) {
             let limit = self.limit;
             // A failed read leaves nothing in the buffer.
             buffer.set_filled(before);
-            return Poll::Ready(Err(io::Error::other(LineTooLong::new(limit, Vec::new(), &[]))));
+            return Poll::Ready(Err(io::Error::other(LineTooLongError::new(limit, Vec::new(), &[]))));
         }
         read
     }
@@ -192,10 +192,10 @@ mod tests {
 
     /// What each reader returns for a text, whatever the size of the pieces in which it arrives.
     fn lines_of(text: &str, piece: usize) -> Vec<Result<String, usize>> {
-        let mut buffer = LineBuffer::new(LIMIT);
+        let mut buffer = LimitedLineBuffer::new(LIMIT);
         let mut input = io::BufReader::with_capacity(piece, text.as_bytes());
         let mut lines = Vec::new();
-        while let Some(line) = buffer.read_line(&mut input).expect("memory can be read") {
+        while let Some(line) = buffer.read_line_blocking(&mut input).expect("memory can be read") {
             lines.push(text_or_limit(line, text));
         }
         lines
@@ -240,7 +240,7 @@ mod tests {
     #[tokio::test]
     async fn both_readers_of_a_buffer_agree() {
         let text = "one\n123456789012345\ntwo\nthree";
-        let mut buffer = LineBuffer::new(LIMIT);
+        let mut buffer = LimitedLineBuffer::new(LIMIT);
         let mut input = tokio::io::BufReader::with_capacity(4, text.as_bytes());
         let mut lines = Vec::new();
         while let Some(line) = buffer.next_line(&mut input).await.expect("memory can be read") {
@@ -257,7 +257,7 @@ mod tests {
             ("123456789", false),
         ] {
             let mut read = String::new();
-            let ended = LimitedLines::new(text.as_bytes(), LIMIT)
+            let ended = LineLimitedStream::new(text.as_bytes(), LIMIT)
                 .read_to_string(&mut read)
                 .await;
             assert_eq!(ended.is_ok(), is_whole, "{text:?}: {ended:?}");

@@ -1,4 +1,4 @@
-//! `ensemble check`: explores all conversations that an ensemble can hold, and those of the ensembles that it names.
+//! `ensemble check`: explores all conversations that an ensemble and its nested ensembles can have.
 
 #![expect(
     clippy::disallowed_methods,
@@ -11,12 +11,12 @@ use std::time::Instant;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::output_form::DocumentFormat;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
-use ensemble_explore::{Exploration, ExplorationBudget, Inside, explore_while};
+use ensemble_explore::{Exploration, ExplorationBudget, KnownNestedResults, explore_while_time_remains};
 use ensemble_language::loader::codes::UNANSWERED;
-use ensemble_project::nested::{NestedEnsemble, load_nested};
+use ensemble_project::nested::{LoadedNestedEnsemble, load_with_nested};
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{ExploredEnsemble, render_explorations, render_explorations_json};
 use ensemble_runs::exploration::explore_with_nested;
@@ -29,8 +29,8 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: String,
     /// Choose the output format
-    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
-    pub output: OutputForm,
+    #[arg(long, alias = "format", value_enum, default_value_t = DocumentFormat::Human, value_name = "FORM")]
+    pub output: DocumentFormat,
     /// Stop after this number of states, and report what was explored
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_states: u32,
@@ -42,11 +42,11 @@ pub(crate) struct CheckArgs {
     pub ci: bool,
 }
 
-/// `ensemble check`.
-pub(crate) fn check_ensemble(args: &CheckArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Executes `ensemble check`: explores the ensemble and its nested ensembles, and prints their outcomes. Returns the exit code.
+pub(crate) fn explore_and_print(args: &CheckArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let project = &surroundings.project;
     let path = project.resolve_ensemble_file(&args.ensemble)?;
-    let (outer, inner, warnings) = load_nested(&path, project, args.ci, UNANSWERED)?;
+    let (outer, inner, warnings) = load_with_nested(&path, project, args.ci, UNANSWERED)?;
     if !warnings.is_empty() {
         surroundings.print_err(&diagnostics::render_diagnostics(
             &warnings,
@@ -56,7 +56,7 @@ pub(crate) fn check_ensemble(args: &CheckArgs, surroundings: &CliEnvironment) ->
     // Each ensemble has an equal part of the time that is left.
     let start_time = Instant::now();
     let remaining_ensembles = Cell::new(u32::try_from(inner.len() + 1).unwrap_or(u32::MAX));
-    let mut explore = |named: &NestedEnsemble, inside: &Inside| {
+    let mut explore = |named: &LoadedNestedEnsemble, inside: &KnownNestedResults| {
         let now = Instant::now();
         let part = args.max_time.saturating_sub(now - start_time)
             / remaining_ensembles.replace(remaining_ensembles.get().saturating_sub(1).max(1));
@@ -66,18 +66,18 @@ pub(crate) fn check_ensemble(args: &CheckArgs, surroundings: &CliEnvironment) ->
             nobody_answers: args.ci,
             inside: Some(inside),
         };
-        explore_while(&named.prepared.plan, budget, &has_time)
+        explore_while_time_remains(&named.prepared.plan, budget, &has_time)
     };
     let (of_outer, of_inner) = explore_with_nested(&outer, &inner, project, &mut explore);
-    let explored = |(named, found): (&NestedEnsemble, Exploration)| {
+    let explored = |(named, found): (&LoadedNestedEnsemble, Exploration)| {
         ExploredEnsemble::new(&named.prepared.plan, &named.path, found)
     };
     let outer = explored((&outer, of_outer));
     let inner: Vec<ExploredEnsemble> = inner.iter().zip(of_inner).map(explored).collect();
     let text = match args.output {
-        OutputForm::Human => render_explorations(&outer, &inner),
-        OutputForm::Json => render_explorations_json(&outer, &inner),
+        DocumentFormat::Human => render_explorations(&outer, &inner),
+        DocumentFormat::Json => render_explorations_json(&outer, &inner),
     };
-    surroundings.print_as(args.output, &text);
+    surroundings.print_out_in_format(args.output, &text);
     Ok(exit::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `ensemble explain`: the explanation of a code, with a wrong and a right example; or what an ensemble takes and gives.
+//! `ensemble explain`: the explanation of a code with a wrong and a right example, or the interface of an ensemble.
 
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
@@ -18,23 +18,26 @@ pub(crate) struct ExplainArgs {
     pub code: Option<String>,
 }
 
-/// `ensemble explain`.
-pub(crate) fn explain_code(args: &ExplainArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Executes `ensemble explain`: prints a code, all codes, or the inputs and questions of an ensemble. Returns the exit code.
+pub(crate) fn explain_code_or_ensemble(args: &ExplainArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let text = match &args.code {
-        Some(ensemble_file) if names_ensemble(ensemble_file, surroundings) => {
+        Some(ensemble_file) if is_ensemble_argument(ensemble_file, surroundings) => {
             let prepared = surroundings
-                .project_runs()
-                .prepare_ensemble(&EnsembleRef::from_file(&**ensemble_file))?;
-            render_interface(prepared.plan.ensemble())
+                .runs_without_operator()
+                .load_prepared_ensemble(&EnsembleRef::from_file_or_name(&**ensemble_file))?;
+            render_ensemble_interface(prepared.plan.ensemble())
         }
-        Some(code) => render_code(resolve_code(code)?),
-        None => render_all_codes(),
+        Some(code) => render_code_explanation(resolve_code(code)?),
+        None => render_code_titles(),
     };
     surroundings.print_out(&text);
     Ok(exit::SUCCESS)
 }
 
-/// Returns the code with this name, if it exists.
+/// Returns the finding code with this name.
+///
+/// # Errors
+/// There is no such code. The help text names a similar code.
 pub(crate) fn resolve_code(code: &str) -> Result<FindingCode, CliError> {
     explanations::find_code(code).ok_or_else(|| {
         let message = format!("there is no code `{code}`");
@@ -49,13 +52,13 @@ pub(crate) fn resolve_code(code: &str) -> Result<FindingCode, CliError> {
 }
 
 /// Returns whether the argument is an ensemble and not a code.
-fn names_ensemble(named: &str, surroundings: &CliEnvironment) -> bool {
+fn is_ensemble_argument(named: &str, surroundings: &CliEnvironment) -> bool {
     let is_path = named.contains(['/', '.']);
     explanations::find_code(named).is_none() && (is_path || surroundings.project.resolve_ensemble_file(named).is_ok())
 }
 
-/// Renders the inputs and the result of an ensemble, and its questions.
-fn render_interface(ensemble: &Ensemble) -> String {
+/// Renders the inputs, the result and the questions of the ensemble.
+fn render_ensemble_interface(ensemble: &Ensemble) -> String {
     let mut text = format!("{}\n", ensemble.name);
     if let Some(description) = &ensemble.description {
         text.push_str(&format!("  {}\n", description.trim().replace('\n', "\n  ")));
@@ -117,13 +120,15 @@ fn render_interface(ensemble: &Ensemble) -> String {
     text
 }
 
-fn render_code(code: FindingCode) -> String {
+/// Renders the title and the explanation of the code.
+fn render_code_explanation(code: FindingCode) -> String {
     let title = codes::ALL.iter().find(|(known, _)| *known == code);
     let title = title.map_or("", |(_, title)| title);
     format!("{}: {title}\n\n{}", code.0, explanations::explain_code(code))
 }
 
-fn render_all_codes() -> String {
+/// Renders one line with the title for each code.
+fn render_code_titles() -> String {
     codes::ALL
         .iter()
         .map(|(code, title)| format!("{}  {title}\n", code.0))

@@ -1,6 +1,6 @@
-//! `validate --fix` and `--diff`: applies the fixes of findings to files.
+//! `ensemble validate --fix` and `--diff`: apply the fixes of findings to files.
 //!
-//! A file is replaced as a whole, and one that was changed since it was read is left alone.
+//! A file is replaced as a whole. A file that was changed since it was read stays unchanged.
 
 use std::path::Path;
 
@@ -12,19 +12,22 @@ use ensemble_project::ProjectError;
 use ensemble_project::atomic_write;
 use ensemble_runs::RunError;
 
-/// The choice between applying fixes, showing them and neither.
+/// Choice to apply fixes, to show them, or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FixMode {
-    /// Only report them.
+    /// Only report fixes.
     Report,
-    /// Write them.
+    /// Write the fixed text to the files.
     Write { with_unsafe: bool },
-    /// Show what would be written.
+    /// Show the differences that would be written.
     Show { with_unsafe: bool },
 }
 
 impl FixMode {
-    /// Returns the choice that the arguments make.
+    /// Chooses the mode from the arguments.
+    ///
+    /// # Errors
+    /// The arguments contradict each other.
     pub(crate) fn from_args(args: &ValidateArgs) -> Result<Self, CliError> {
         let with_unsafe = args.unsafe_fixes;
         let is_stdin = args.paths.iter().any(|path| path == "-");
@@ -45,31 +48,31 @@ impl FixMode {
         }
     }
 
-    /// Returns whether unsafe fixes are applied; `None` if no fixes are.
-    pub(crate) fn applied_fixes(self) -> Option<bool> {
+    /// Returns whether unsafe fixes are applied. Returns `None` if no fixes are applied.
+    pub(crate) fn applies_unsafe_fixes(self) -> Option<bool> {
         match self {
             Self::Report => None,
             Self::Write { with_unsafe } | Self::Show { with_unsafe } => Some(with_unsafe),
         }
     }
 
-    /// Returns whether only the differences are shown.
+    /// Returns whether the command only shows the differences.
     pub(crate) fn is_diff_only(self) -> bool {
         matches!(self, Self::Show { .. })
     }
 }
 
-/// Returns the difference of two texts of a file.
+/// Renders the unified difference of two versions of a file.
 pub(crate) fn render_difference(before: &SourceText, after: &SourceText) -> String {
     render_unified_diff(before.name(), before.text(), after.text())
 }
 
-/// Replaces the text of a file at once.
+/// Replaces the text of a file as a whole.
 ///
 /// # Errors
 /// The file cannot be written, or was changed since it was read.
-pub(crate) fn replace_file(path: &Path, before: &str, after: &str) -> Result<(), CliError> {
-    atomic_write::replace_file(path, before, after).map_err(|reason| {
+pub(crate) fn replace_unchanged_file(path: &Path, before: &str, after: &str) -> Result<(), CliError> {
+    atomic_write::replace_file_if_unchanged(path, before, after).map_err(|reason| {
         CliError::usage_error_with_help(
             format!("cannot write {}: {reason}", path.display()),
             "the file was not changed",
@@ -77,8 +80,8 @@ pub(crate) fn replace_file(path: &Path, before: &str, after: &str) -> Result<(),
     })
 }
 
-/// Returns the reason why a file cannot be read.
-pub(crate) fn unreadable_reason(error: &CliError) -> Option<(String, String)> {
+/// Returns the path and the reason of an error in reading a file. Returns `None` for other errors.
+pub(crate) fn split_unreadable_error(error: &CliError) -> Option<(String, String)> {
     match error {
         CliError::Run(RunError::Project(ProjectError::Unreadable { path, reason })) => {
             Some((path.display().to_string(), reason.clone()))

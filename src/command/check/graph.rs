@@ -31,7 +31,7 @@ pub(crate) struct GraphArgs {
     pub last: bool,
 }
 
-/// The formats of a picture.
+/// Output formats of `ensemble graph`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum GraphFormat {
     /// A flowchart that code hosting sites and editors can draw.
@@ -45,9 +45,9 @@ pub(crate) enum GraphFormat {
     Ascii,
 }
 
-/// `ensemble graph`.
+/// Executes `ensemble graph`: draws an ensemble in the chosen format. Returns the exit code.
 pub(crate) fn draw_graph(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let picture = collect_picture(args, surroundings)?;
+    let picture = build_graph_picture(args, surroundings)?;
     let text = match args.output {
         GraphFormat::Mermaid => render_mermaid(&picture),
         GraphFormat::Dot => render_dot(&picture),
@@ -55,16 +55,17 @@ pub(crate) fn draw_graph(args: &GraphArgs, surroundings: &CliEnvironment) -> Res
             .map_err(|error| CliError::usage_error_with_help(error.to_string(), GraphTooLargeError::ADVICE))?,
         GraphFormat::Ascii => render_ascii(&picture),
     };
-    surroundings.print_as(args.output, &text);
+    surroundings.print_out_in_format(args.output, &text);
     Ok(exit::SUCCESS)
 }
 
-fn collect_picture(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<GraphPicture, CliError> {
+/// Builds the picture of the ensemble, with the data of a run if the options name a run.
+fn build_graph_picture(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<GraphPicture, CliError> {
     let prepared_ensemble = match &args.ensemble {
         Some(file) => Some(
             surroundings
-                .project_runs()
-                .prepare_ensemble(&EnsembleRef::from_file(&**file))?,
+                .runs_without_operator()
+                .load_prepared_ensemble(&EnsembleRef::from_file_or_name(&**file))?,
         ),
         None => None,
     };
@@ -74,7 +75,7 @@ fn collect_picture(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<Gr
         return Ok(ensemble_picture(prepared_ensemble.plan.ensemble()));
     }
     let recorded_run = block_on(async {
-        let runs = surroundings.project_runs();
+        let runs = surroundings.runs_without_operator();
         Ok(RecordedRun::load(runs.resolve_run(args.run.as_deref()).await?, runs.project()).await?)
     })?;
     let recorded = recorded_run.prepared.plan.ensemble();

@@ -1,43 +1,43 @@
-//! `ensemble list`: the ensembles that can be run by name from here.
+//! `ensemble list`: lists the ensembles that can be run by name in this folder.
 
 use serde_json::{Value, json};
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::output_form::ListArgs;
+use crate::command::shared::output_form::DocumentFormatArgs;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, InputDeclaration, QuestionSpec};
-use ensemble_project::catalogue::{CatalogueEntry, list_ensembles};
+use ensemble_project::catalogue::{NamedEnsemble, list_named_ensembles};
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 
-/// `ensemble list`.
-pub(crate) fn list(args: &ListArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let named_ensembles: Vec<CatalogueEntry> = list_ensembles(&surroundings.project).collect();
+/// Executes `ensemble list`: prints the ensembles with their inputs and questions. Returns the exit code.
+pub(crate) fn print_named_ensembles(args: &DocumentFormatArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let named_ensembles: Vec<NamedEnsemble> = list_named_ensembles(&surroundings.project).collect();
     if args.is_json() {
-        let ensembles: Vec<Value> = named_ensembles.iter().map(convert_to_json).collect();
+        let ensembles: Vec<Value> = named_ensembles.iter().map(catalogue_entry_to_json).collect();
         let document = json!({"version": 1, "ensembles": ensembles});
-        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(EscapeStyle::Json, &format!("{document:#}\n"));
         return Ok(exit::SUCCESS);
     }
     if named_ensembles.is_empty() {
         surroundings.print_err("there is no ensemble here; `ensemble init` creates one\n");
     }
-    let texts: Vec<String> = named_ensembles.iter().map(render_text).collect();
+    let texts: Vec<String> = named_ensembles.iter().map(render_catalogue_entry).collect();
     surroundings.print_out(&surroundings.streams.out_width().wrap_sentences(&texts.join("\n")));
     Ok(exit::SUCCESS)
 }
 
-/// Returns the names of all ensembles that can be named here.
-pub(crate) fn names(surroundings: &CliEnvironment) -> Vec<String> {
-    list_ensembles(&surroundings.project)
+/// Returns the names of all ensembles that can be run by name in this folder.
+pub(crate) fn list_ensemble_names(surroundings: &CliEnvironment) -> Vec<String> {
+    list_named_ensembles(&surroundings.project)
         .map(|listed| listed.name)
         .collect()
 }
 
-/// Returns the error of a command that needs an ensemble and got none.
-pub(crate) fn no_ensemble_error(command: &str, surroundings: &CliEnvironment) -> CliError {
-    let help = match names(surroundings).as_slice() {
+/// Creates the error of a command without its ensemble argument. The help text lists the names of ensembles.
+pub(crate) fn no_ensemble_argument_error(command: &str, surroundings: &CliEnvironment) -> CliError {
+    let help = match list_ensemble_names(surroundings).as_slice() {
         [] => "create an ensemble with `ensemble init`, or name a file by its path".to_owned(),
         names => format!(
             "write `ensemble {command} NAME` with one of these names: {}; `ensemble list` describes them",
@@ -47,17 +47,17 @@ pub(crate) fn no_ensemble_error(command: &str, surroundings: &CliEnvironment) ->
     CliError::usage_error_with_help("no ensemble was named", help)
 }
 
-/// Returns the input agents, each with its question.
-fn input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &QuestionSpec)> {
+/// Iterates over the input agents, each with its question.
+fn questions_of_input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &QuestionSpec)> {
     ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Input(input) => Some((agent, input)),
         _ => None,
     })
 }
 
-/// Renders an ensemble for people.
-fn render_text(listed: &CatalogueEntry) -> String {
-    let CatalogueEntry {
+/// Renders an ensemble for people: description, errors, inputs and questions.
+fn render_catalogue_entry(listed: &NamedEnsemble) -> String {
+    let NamedEnsemble {
         name,
         file,
         errors,
@@ -99,7 +99,7 @@ fn render_text(listed: &CatalogueEntry) -> String {
             input.type_name()
         ));
     }
-    for (agent, input) in input_agents(ensemble) {
+    for (agent, input) in questions_of_input_agents(ensemble) {
         let question = input.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
         let choices = match input.choices.as_slice() {
             [] => String::new(),
@@ -111,7 +111,7 @@ fn render_text(listed: &CatalogueEntry) -> String {
 }
 
 /// Converts an ensemble to JSON.
-fn convert_to_json(listed: &CatalogueEntry) -> Value {
+fn catalogue_entry_to_json(listed: &NamedEnsemble) -> Value {
     let ensemble = listed.loaded.ensemble.as_ref();
     let agent = |agent: &Agent| json!({"name": agent.name, "type": agent.kind_name()});
     let declared = |input: &InputDeclaration| json!({"name": input.name, "schema": input.schema});
@@ -131,6 +131,6 @@ fn convert_to_json(listed: &CatalogueEntry) -> Value {
         "default_task": ensemble.and_then(|ensemble| ensemble.default_task.as_deref()),
         "inputs": ensemble.map(|ensemble| ensemble.inputs.iter().flatten().map(declared).collect::<Vec<_>>()),
         "agents": ensemble.map(|ensemble| ensemble.agents.iter().map(agent).collect::<Vec<_>>()),
-        "asks": ensemble.map(|ensemble| input_agents(ensemble).map(question).collect::<Vec<_>>()),
+        "asks": ensemble.map(|ensemble| questions_of_input_agents(ensemble).map(question).collect::<Vec<_>>()),
     })
 }

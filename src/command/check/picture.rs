@@ -1,4 +1,4 @@
-//! Creates the picture of an ensemble.
+//! Pictures of ensembles without a run.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use ensemble_reports::report::graph::{
     DependencyArrow, DependencyTrigger, ExecutionCountUnit, GraphPicture, NodeShape, PictureNode,
 };
 
-/// Returns the picture of an ensemble without a run.
+/// Builds the picture of an ensemble without a run.
 pub(crate) fn ensemble_picture(ensemble: &Ensemble) -> GraphPicture {
     let caps: HashMap<&str, u32> = ensemble
         .limits
@@ -36,9 +36,10 @@ pub(crate) fn ensemble_picture(ensemble: &Ensemble) -> GraphPicture {
     }
 }
 
+/// Builds the node of an agent. `caps` contains the execution limits of the agents.
 fn agent_node(agent: &Agent, caps: &HashMap<&str, u32>) -> PictureNode {
     let mut notes = Vec::new();
-    notes.extend(agent.for_each.as_ref().map(for_each_note));
+    notes.extend(agent.for_each.as_ref().map(describe_for_each));
     let turns = agent.conversation.max_turns.get();
     if turns > 1 {
         notes.push(format!("at most {turns} times"));
@@ -62,8 +63,8 @@ fn agent_node(agent: &Agent, caps: &HashMap<&str, u32>) -> PictureNode {
     }
 }
 
-/// `for each of inputs.files`.
-fn for_each_note(spec: &ForEachSpec) -> String {
+/// Describes the parts of the agent: `for each of inputs.files`.
+fn describe_for_each(spec: &ForEachSpec) -> String {
     match &spec.items {
         ForEachItems::Expression(text) => format!("for each of {}", text.trim()),
         ForEachItems::List(items) => format!("for each of {}", format_count(items.len() as u64, "item")),
@@ -71,6 +72,7 @@ fn for_each_note(spec: &ForEachSpec) -> String {
     }
 }
 
+/// Builds the arrow of a dependency between the nodes with the indices `from` and `to`.
 fn dependency_arrow(from: usize, to: usize, edge: &Dependency) -> DependencyArrow {
     DependencyArrow {
         from,

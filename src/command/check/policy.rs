@@ -1,4 +1,5 @@
-//! `--allow`, `--deny` and `--deny-warnings`, and the levels of a configuration: decide which findings are reported, and which are failures.
+//! Policy for findings, from `--allow`, `--deny`, `--deny-warnings` and the levels of a configuration: decides which findings are reported, and
+//! which are failures.
 
 use crate::command::check::ValidateArgs;
 use crate::command::check::explain::resolve_code;
@@ -6,7 +7,7 @@ use crate::command::shared::error::CliError;
 use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::loader::{FindingLevel, ValidateSettings};
 
-/// The policy for findings.
+/// Policy for findings: allowed and denied codes, and levels.
 #[derive(Clone)]
 pub(crate) struct FindingPolicy {
     allowed_codes: Vec<FindingCode>,
@@ -17,7 +18,10 @@ pub(crate) struct FindingPolicy {
 }
 
 impl FindingPolicy {
-    /// Returns the policy of the arguments; errors cannot be allowed.
+    /// Creates the policy of the arguments.
+    ///
+    /// # Errors
+    /// A code does not exist, is allowed and denied, or an allowed code is an error.
     pub(crate) fn from_args(args: &ValidateArgs) -> Result<Self, CliError> {
         let codes = |given: &[String]| {
             given
@@ -43,12 +47,12 @@ impl FindingPolicy {
             allowed_codes: allowed,
             denied_codes: denied,
             levels: Vec::new(),
-            deny_warnings: opposite_flags(args.deny_warnings, args.no_deny_warnings),
-            ci: opposite_flags(args.ci, args.no_ci),
+            deny_warnings: merge_opposite_flags(args.deny_warnings, args.no_deny_warnings),
+            ci: merge_opposite_flags(args.ci, args.no_ci),
         })
     }
 
-    /// Returns the same policy where a configuration says what the arguments do not.
+    /// Returns the policy with the settings of a configuration. Arguments override the settings.
     pub(crate) fn with_settings(&self, settings: &ValidateSettings) -> Self {
         Self {
             levels: settings.levels.clone(),
@@ -58,14 +62,13 @@ impl FindingPolicy {
         }
     }
 
-    /// Removes the allowed findings, and gives the others their levels. Also returns how many findings the configuration has
-    /// removed.
+    /// Removes the allowed findings and sets the levels of the others. Also returns the number of findings that the configuration disabled.
     pub(crate) fn apply_levels(&self, mut findings: Vec<Diagnostic>) -> (Vec<Diagnostic>, usize) {
         findings.retain(|finding| !self.allowed_codes.contains(&finding.code));
         let before = findings.len();
-        findings.retain(|finding| self.find_level(finding.code) != Some(FindingLevel::Off));
+        findings.retain(|finding| self.changed_level(finding.code) != Some(FindingLevel::Off));
         for finding in &mut findings {
-            if let Some(FindingLevel::As(severity)) = self.find_level(finding.code) {
+            if let Some(FindingLevel::As(severity)) = self.changed_level(finding.code) {
                 finding.severity = severity;
             }
         }
@@ -73,8 +76,8 @@ impl FindingPolicy {
         (findings, off)
     }
 
-    /// Returns the level of the code, if it is not its own.
-    fn find_level(&self, code: FindingCode) -> Option<FindingLevel> {
+    /// Returns the level that the policy sets for the code. Returns `None` if the code keeps its own level.
+    fn changed_level(&self, code: FindingCode) -> Option<FindingLevel> {
         if self.denied_codes.contains(&code) {
             return Some(FindingLevel::As(FindingSeverity::Error));
         }
@@ -91,13 +94,13 @@ impl FindingPolicy {
         }
     }
 
-    /// Returns whether the checks for runs in CI are made.
-    pub(crate) fn is_ci(&self) -> bool {
+    /// Returns whether the checks for runs in CI are enabled.
+    pub(crate) fn checks_for_ci(&self) -> bool {
         self.ci.unwrap_or(false)
     }
 }
 
-/// Returns the value of two opposite flags, if one of them is set.
-fn opposite_flags(yes: bool, no: bool) -> Option<bool> {
+/// Returns the value of two opposite flags. Returns `None` if no flag is set.
+fn merge_opposite_flags(yes: bool, no: bool) -> Option<bool> {
     (yes || no).then_some(yes)
 }

@@ -1,7 +1,6 @@
-//! `validate` in the configurations of projects: which levels, exclusions and options count for which file, and what is wrong with
-//! them.
+//! `validate` settings in the configurations of projects: levels, exclusions and options for each file, and the findings about the settings.
 //!
-//! They need no trust, because they send nothing. What they can hide is bounded: no error, and no file that is named itself.
+//! The settings need no trust, because they send nothing. They cannot hide an error, nor a file that is an argument.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,28 +19,29 @@ use ensemble_language::source::{Route, SourceText};
 use ensemble_project::Project;
 use ensemble_project::config::find_config_files;
 
-/// A configuration of a project.
-struct ValidateConfig {
-    /// The folder in which `.ensemble` is.
+/// Validate settings of one project configuration.
+struct ProjectValidateConfig {
+    /// Folder that contains `.ensemble`.
     folder: PathBuf,
     policy: Arc<FindingPolicy>,
     exclude: Arc<Gitignore>,
     output: Option<ReportFormat>,
 }
 
-/// The settings of all files.
+/// Cache of the validate settings of all projects, by folder.
 pub(crate) struct ValidateConfigCache<'s> {
     project: &'s Project,
     is_used: bool,
-    /// The policy of the arguments alone.
+    /// Policy of the arguments alone.
     argument_policy: Arc<FindingPolicy>,
-    /// The nearest configuration of each folder.
-    folders: Mutex<HashMap<PathBuf, Option<Arc<ValidateConfig>>>>,
-    /// Each configuration that was read.
-    configs: Mutex<HashMap<PathBuf, Arc<ValidateConfig>>>,
+    /// Nearest configuration of each folder.
+    folders: Mutex<HashMap<PathBuf, Option<Arc<ProjectValidateConfig>>>>,
+    /// Configurations that were loaded, by path.
+    configs: Mutex<HashMap<PathBuf, Arc<ProjectValidateConfig>>>,
 }
 
 impl<'s> ValidateConfigCache<'s> {
+    /// Creates an empty cache. With `--no-config`, no configuration is loaded.
     pub(crate) fn new(args: &ValidateArgs, project: &'s Project) -> Result<Self, CliError> {
         Ok(Self {
             project,
@@ -55,24 +55,24 @@ impl<'s> ValidateConfigCache<'s> {
     /// Returns the policy for the findings in this file.
     pub(crate) fn policy_for(&self, file: &Path) -> Arc<FindingPolicy> {
         let folder = file.parent().unwrap_or(Path::new(""));
-        match self.find_nearest(folder) {
+        match self.nearest_config(folder) {
             Some(config) => Arc::clone(&config.policy),
             None => Arc::clone(&self.argument_policy),
         }
     }
 
-    /// Returns the exclusions of the configuration in this folder.
-    pub(crate) fn exclusions_in(&self, folder: &Path) -> Option<Arc<Gitignore>> {
+    /// Returns the exclusions of the configuration in this folder. Returns `None` if the folder contains no configuration.
+    pub(crate) fn exclusions_of_folder(&self, folder: &Path) -> Option<Arc<Gitignore>> {
         if !folder.join(".ensemble").is_dir() {
             return None;
         }
-        let config = self.find_nearest(folder)?;
+        let config = self.nearest_config(folder)?;
         (config.folder == folder.canonicalize().ok()?).then(|| Arc::clone(&config.exclude))
     }
 
-    /// Returns the format of the report: that of the caller's folder.
-    pub(crate) fn report_format(&self) -> Option<ValidateFormat> {
-        let format = self.find_nearest(&self.project.folder)?.output?;
+    /// Returns the report format that the configuration of the caller's folder sets.
+    pub(crate) fn configured_report_format(&self) -> Option<ValidateFormat> {
+        let format = self.nearest_config(&self.project.folder)?.output?;
         Some(match format {
             ReportFormat::Human => ValidateFormat::Human,
             ReportFormat::Json => ValidateFormat::Json,
@@ -82,7 +82,8 @@ impl<'s> ValidateConfigCache<'s> {
         })
     }
 
-    fn find_nearest(&self, folder: &Path) -> Option<Arc<ValidateConfig>> {
+    /// Returns the nearest configuration of the folder, from the cache or from disk.
+    fn nearest_config(&self, folder: &Path) -> Option<Arc<ProjectValidateConfig>> {
         if !self.is_used {
             return None;
         }
@@ -93,13 +94,13 @@ impl<'s> ValidateConfigCache<'s> {
         let absolute = self.project.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
         let path = find_config_files(&absolute, self.project).project;
-        let config = path.and_then(|path| self.load_config(&path));
+        let config = path.and_then(|path| self.load_config_once(&path));
         folders.insert(folder.to_owned(), config.clone());
         config
     }
 
-    /// Returns the configuration at this path. One that cannot be read is reported by the files that need it.
-    fn load_config(&self, path: &Path) -> Option<Arc<ValidateConfig>> {
+    /// Loads the configuration at this path, unless the cache contains it. Returns `None` if the file cannot be read.
+    fn load_config_once(&self, path: &Path) -> Option<Arc<ProjectValidateConfig>> {
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached_config) = configs.get(path) {
             return Some(Arc::clone(cached_config));
@@ -108,7 +109,7 @@ impl<'s> ValidateConfigCache<'s> {
         let settings = load_configuration(&source).settings;
         let folder = path.parent().and_then(Path::parent).unwrap_or(path).to_owned();
         let exclude = settings.exclude.iter().map(|(index, pattern)| (*index, &**pattern));
-        let config = Arc::new(ValidateConfig {
+        let config = Arc::new(ProjectValidateConfig {
             policy: Arc::new(self.argument_policy.with_settings(&settings)),
             exclude: Arc::new(parse_patterns(&folder, exclude).0),
             output: settings.output,
@@ -118,8 +119,8 @@ impl<'s> ValidateConfigCache<'s> {
         Some(config)
     }
 
-    /// Returns whether this file is a configuration and no ensemble.
-    pub(crate) fn is_config(&self, file: &Path) -> bool {
+    /// Returns whether this file is a configuration of a project or of the user.
+    pub(crate) fn is_config_file(&self, file: &Path) -> bool {
         if file.file_name().is_none_or(|name| name != "config.yaml") {
             return false;
         }
@@ -128,9 +129,8 @@ impl<'s> ValidateConfigCache<'s> {
         path.ends_with(".ensemble/config.yaml") || is_user_config(&path, self.project)
     }
 
-    /// Returns the configurations of these files in which something is wrong, of projects and of the user, as they are
-    /// shown.
-    pub(crate) fn wrong_configs<'f>(&self, files: impl Iterator<Item = &'f Path>) -> Vec<PathBuf> {
+    /// Returns the configurations around these files that have findings, of projects and of the user, as paths for output.
+    pub(crate) fn list_configs_with_findings<'f>(&self, files: impl Iterator<Item = &'f Path>) -> Vec<PathBuf> {
         let mut folders: Vec<&Path> = files.filter_map(Path::parent).collect();
         folders.sort_unstable();
         folders.dedup();
@@ -148,14 +148,14 @@ impl<'s> ValidateConfigCache<'s> {
         let relative_paths = paths.iter().map(|path| self.project.relative_path(path));
         let is_wrong = |path: &PathBuf| {
             let source = self.project.read_file(path);
-            source.is_ok_and(|source| !check_config(&source, path, self.project).is_empty())
+            source.is_ok_and(|source| !check_config_text(&source, path, self.project).is_empty())
         };
         relative_paths.filter(is_wrong).collect()
     }
 }
 
-/// Returns all that is wrong with a configuration.
-pub(crate) fn check_config(source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
+/// Checks the text of a configuration and returns all findings.
+pub(crate) fn check_config_text(source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
     let ConfigurationLoadResult {
         document,
         settings,
@@ -183,11 +183,13 @@ pub(crate) fn check_config(source: &SourceText, path: &Path, project: &Project) 
     diagnostics
 }
 
+/// Returns whether the path is the configuration of the user.
 fn is_user_config(path: &Path, project: &Project) -> bool {
     let user = project.user_config.as_ref();
     user.is_some_and(|user| user.canonicalize().is_ok_and(|user| user == path))
 }
 
+/// Creates the finding about an invalid pattern in `exclude`.
 fn bad_pattern_finding(index: usize, reason: &str) -> Finding {
     let at = Route::root()
         .with_key("validate")
@@ -198,6 +200,7 @@ fn bad_pattern_finding(index: usize, reason: &str) -> Finding {
     finding.with_help("write it as a line of a `.gitignore`, such as `vendor/**` or `*.draft.yaml`")
 }
 
+/// Creates the finding about `validate` settings in the configuration of the user, where they have no effect.
 fn idle_settings_finding() -> Finding {
     let at = Route::root().with_key("validate").into_key_location();
     let message = "`validate` has no effect in the user's own configuration";

@@ -1,6 +1,6 @@
-//! `ensemble test`: holds the conversations of test files, and compares them with what is expected.
+//! `ensemble test`: runs the cases of test files, and compares the results with the expectations.
 //!
-//! Files are tried on all cores; results are printed in the order of the files.
+//! Files are tested on all cores. Results are printed in the order of the files.
 
 mod case;
 mod coverage_picture;
@@ -75,11 +75,11 @@ pub(crate) enum TestFormat {
     Junit,
 }
 
-/// `ensemble test`.
-pub(crate) fn test(args: &TestArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Executes `ensemble test` once, or until Ctrl-C with `--watch`. Returns the exit code.
+pub(crate) fn run_test_command(args: &TestArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     updates::check_update_allowed(args)?;
     match args.watch {
         true => watch::watch_tests(args, surroundings),
-        false => report::test_once(args, &files::collect_test_files(args, surroundings)?, surroundings),
+        false => report::test_files_and_print(args, &files::collect_test_files(args, surroundings)?, surroundings),
     }
 }

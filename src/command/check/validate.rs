@@ -1,4 +1,4 @@
-//! `ensemble validate`: reports all problems of all files at once.
+//! `ensemble validate`: reports all findings of all files in one call.
 //!
 //! Files are checked on all cores, and their reports are printed in order as they become ready, so that memory does not
 //! grow with the number of files. A file that cannot be read is reported, and the other files are still checked.
@@ -7,16 +7,16 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::fixes::{FixMode, render_difference, replace_file, unreadable_reason};
-use super::settings::{ValidateConfigCache, check_config as examine_config};
+use super::fixes::{FixMode, render_difference, replace_unchanged_file, split_unreadable_error};
+use super::settings::{ValidateConfigCache, check_config_text as examine_config};
 use crate::command::check::files::inputs::{ValidateInput, ValidateInputs, collect_inputs};
-use crate::command::check::files::ordered_work::run_in_order;
+use crate::command::check::files::ordered_work::run_parallel_in_order;
 use crate::command::check::policy::FindingPolicy;
 use crate::command::check::{ValidateArgs, ValidateFormat};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
-use crate::command::shared::untrusted_files::visible_path as shown_path;
+use crate::command::shared::untrusted_files::escape_path as shown_path;
 use ensemble_cases::suite::TestSuite;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
@@ -26,16 +26,17 @@ use ensemble_language::loader::{EnsembleLoadResult, codes, load_ensemble};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::FixApplicability;
 use ensemble_project::ProjectError;
-use ensemble_project::check::{EnsembleFolder, NestedEnsembleCheck, ScriptFactsCache, SyntaxChecks};
+use ensemble_project::check::{EnsembleFolder, NestedEnsembleCheck, RhaiScriptCache, SyntaxChecks};
 use ensemble_project::prepare::check_loaded_ensemble;
-use ensemble_reports::report::diagnostics::{HumanForm, JsonForm};
+use ensemble_reports::report::diagnostics::{HumanFindingsFormat, JsonFindingsFormat};
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 use ensemble_reports::report::{
-    FileFindings, FindingsReportFormat, GithubForm, JunitForm, ReportTotals, SarifForm, SarifRule, format_count,
+    FileFindings, FindingsReportFormat, FindingsReportTotals, GithubFindingsFormat, JunitFindingsFormat,
+    SarifFindingsFormat, SarifRule, format_count,
 };
 use ensemble_runs::RunError;
 
-/// `ensemble validate`.
+/// Executes `ensemble validate`: checks the files, applies or shows fixes, and prints a report. Returns the exit code.
 pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let settings = ValidateConfigCache::new(args, &surroundings.project)?;
     let ValidateInputs {
@@ -43,16 +44,19 @@ pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment)
         excluded_count: excluded,
         skipped: mut left_out,
     } = collect_inputs(args, &settings, surroundings)?;
-    let inputs = add_wrong_configs(list, &settings);
-    let output = args.output.or_else(|| settings.report_format()).unwrap_or_default();
+    let inputs = prepend_configs_with_findings(list, &settings);
+    let output = args
+        .output
+        .or_else(|| settings.configured_report_format())
+        .unwrap_or_default();
     let fails = |finding: &Diagnostic| {
         settings
             .policy_for(Path::new(finding.source.name()))
             .is_failure(finding)
     };
     let fixing = FixMode::from_args(args)?;
-    let form = build_form(output, &fails, surroundings);
-    let scripts = Arc::<ScriptFactsCache>::default();
+    let form = build_report_format(output, &fails, surroundings);
+    let scripts = Arc::<RhaiScriptCache>::default();
     let checkers = args.check_scripts.then(Arc::<SyntaxChecks>::default);
     let ways = ValidateOptions {
         settings: &settings,
@@ -64,14 +68,17 @@ pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment)
     };
     let is_text = args.fix && inputs.iter().any(|input| matches!(input, ValidateInput::Stdin(_)));
     let mut printer = ReportPrinter::new(&ways, output.into(), is_text, &inputs);
-    run_in_order(
+    run_parallel_in_order(
         inputs.len(),
         || None,
-        |folder, at| check_input(&inputs[at], folder, &ways),
-        |checked| printer.add_input(checked),
+        |folder, at| check_and_fix_input(&inputs[at], folder, &ways),
+        |checked| printer.print_input_result(checked),
     );
-    let has_failed = printer.finish_report();
-    for reason in checkers.iter().flat_map(|checkers| checkers.unchecked_reasons()) {
+    let has_failed = printer.finish_and_check_failed();
+    for reason in checkers
+        .iter()
+        .flat_map(|checkers| checkers.describe_unchecked_scripts())
+    {
         surroundings.print_err(&format!("warning: {reason}\n"));
     }
     let passed_over = printer.non_ensemble_files.len();
@@ -84,10 +91,10 @@ pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment)
         }
     }
     if output == ValidateFormat::Human && !args.quiet {
-        surroundings.print_err(&printer.render_summary(passed_over, excluded));
+        surroundings.print_err(&printer.render_totals_line(passed_over, excluded));
     }
     if printer.totals.files == printer.configs && passed_over > 0 {
-        return Err(no_ensemble_error(passed_over));
+        return Err(no_ensemble_found_error(passed_over));
     }
     Ok(match fixing.is_diff_only() {
         true if !printer.faults.is_empty() => exit::USAGE,
@@ -98,66 +105,69 @@ pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment)
     })
 }
 
-/// Returns the inputs with the configurations around them in which something is wrong, before them.
-fn add_wrong_configs(mut inputs: Vec<ValidateInput>, settings: &ValidateConfigCache<'_>) -> Vec<ValidateInput> {
-    let wrong = settings.wrong_configs(inputs.iter().map(ValidateInput::input_path));
+/// Adds the configurations around the inputs that have findings, before the inputs.
+fn prepend_configs_with_findings(
+    mut inputs: Vec<ValidateInput>,
+    settings: &ValidateConfigCache<'_>,
+) -> Vec<ValidateInput> {
+    let wrong = settings.list_configs_with_findings(inputs.iter().map(ValidateInput::input_path));
     let is_new = |path: &PathBuf| !inputs.iter().any(|input| input.input_path() == path);
     let wrong: Vec<ValidateInput> = wrong.into_iter().filter(is_new).map(ValidateInput::File).collect();
     inputs.splice(0..0, wrong);
     inputs
 }
 
-fn no_ensemble_error(passed_over: usize) -> CliError {
+fn no_ensemble_found_error(passed_over: usize) -> CliError {
     CliError::usage_error_with_help(
         format!("no ensemble in {}", format_count(passed_over as u64, "YAML file")),
         "an ensemble has a list of named `agents` at the top level; to check a file anyway, name the file",
     )
 }
 
-/// The options that apply to each input.
+/// Options that apply to each input.
 struct ValidateOptions<'w> {
     settings: &'w ValidateConfigCache<'w>,
-    /// The scripts that were read.
-    scripts: &'w Arc<ScriptFactsCache>,
-    /// The parsers of scripts, with `--check-scripts`.
+    /// Cache of the scripts that were read.
+    scripts: &'w Arc<RhaiScriptCache>,
+    /// Parsers of scripts, with `--check-scripts`.
     checkers: Option<&'w Arc<SyntaxChecks>>,
     fixing: FixMode,
     form: &'w dyn FindingsReportFormat,
     surroundings: &'w CliEnvironment,
 }
 
-/// The result of one input.
+/// Result of the check of one input.
 #[derive(Default)]
-struct CheckedInput {
-    /// The report about the input.
-    part: FileReport,
-    /// The ensembles inside, with their files.
-    inner: Vec<(PathBuf, FileReport)>,
+struct InputCheckResult {
+    /// Report about the input.
+    part: RenderedFileReport,
+    /// Reports about the nested ensembles, with their files.
+    inner: Vec<(PathBuf, RenderedFileReport)>,
     fails: bool,
-    /// The file, if it was found and is no ensemble, so that nothing was checked.
+    /// File that was found but is no ensemble, so that nothing was checked.
     non_ensemble_file: Option<PathBuf>,
-    /// Whether it is a configuration.
+    /// Set for a configuration.
     is_config: bool,
-    /// How many findings a configuration has removed.
+    /// Number of findings that a configuration disabled.
     disabled_findings: usize,
-    /// The errors because of which the configuration around the input cannot be read, or the input not be written.
+    /// Errors in reading the configuration of the input, or in writing the input.
     faults: Vec<CliError>,
-    /// How many fixes were applied.
+    /// Number of applied fixes.
     fix_count: usize,
-    /// The fixed text, if it is not written to a file: the text itself, or the differences.
+    /// Fixed text that is not written to a file: the text itself, or the differences.
     fixed_text: Option<String>,
 }
 
-/// The report about one file.
+/// Report about one file.
 #[derive(Default)]
-struct FileReport {
-    /// Its text in the form of the report.
+struct RenderedFileReport {
+    /// Text in the format of the report.
     text: String,
     counts: FindingCounts,
     fails: bool,
 }
 
-impl FileReport {
+impl RenderedFileReport {
     fn new(name: &str, findings: Vec<Diagnostic>, policy: &FindingPolicy, ways: &ValidateOptions<'_>) -> Self {
         let file = FileFindings {
             fails: findings.iter().any(|finding| policy.is_failure(finding)),
@@ -171,7 +181,7 @@ impl FileReport {
         }
     }
 
-    /// Of an ensemble that another one names.
+    /// Creates the report about a nested ensemble, with its file.
     fn for_nested(inner: &NestedEnsembleCheck, ways: &ValidateOptions<'_>) -> (PathBuf, Self) {
         let policy = ways.settings.policy_for(Path::new(&inner.name));
         let (findings, _off) = policy.apply_levels(inner.findings.clone());
@@ -179,25 +189,26 @@ impl FileReport {
     }
 }
 
-/// The numbers of findings by severity.
+/// Numbers of findings by severity, and numbers of fixes.
 #[derive(Default, Clone, Copy)]
 struct FindingCounts {
     errors: usize,
     warnings: usize,
     hints: usize,
-    /// Those with a safe fix, and those with another one.
+    /// Number of findings with a safe fix. The next field counts the findings with an unsafe fix.
     safe_fixes: usize,
     unsafe_fixes: usize,
 }
 
-fn check_input<'s>(
+/// Checks an input, applies or shows its fixes, and renders its report. Reuses the context of `folder` if the input is there.
+fn check_and_fix_input<'s>(
     input: &ValidateInput,
     folder: &mut Option<EnsembleFolder<'s>>,
     ways: &ValidateOptions<'s>,
-) -> CheckedInput {
+) -> InputCheckResult {
     let path = input.input_path();
-    if !matches!(input, ValidateInput::Stdin(_)) && ways.settings.is_config(path) {
-        return check_config_input(input, ways);
+    if !matches!(input, ValidateInput::Stdin(_)) && ways.settings.is_config_file(path) {
+        return check_config_file_input(input, ways);
     }
     let policy = ways.settings.policy_for(path);
     let project = &ways.surroundings.project;
@@ -205,7 +216,7 @@ fn check_input<'s>(
         Some(current_folder) if current_folder.contains_file(path) => current_folder,
         _ => folder.insert(
             EnsembleFolder::for_file(path, project)
-                .with_ci(policy.is_ci())
+                .with_ci(policy.checks_for_ci())
                 .with_shared_scripts(ways.scripts)
                 .with_syntax_checks(ways.checkers.cloned()),
         ),
@@ -214,16 +225,18 @@ fn check_input<'s>(
     let fault = folder
         .take_config_error()
         .filter(|fault| !matches!(fault, ProjectError::Invalid(_)));
-    let mut checked = CheckedInput {
+    let mut checked = InputCheckResult {
         faults: fault.map(CliError::from).into_iter().collect(),
-        ..CheckedInput::default()
+        ..InputCheckResult::default()
     };
     checked.fails = !checked.faults.is_empty();
     let source = match input.read_source() {
         Ok(source) => source,
         Err(fault) => {
-            match unreadable_finding(&fault) {
-                Some(finding) => checked.set_report(&path.display().to_string(), vec![finding], &policy, ways),
+            match unreadable_file_finding(&fault) {
+                Some(finding) => {
+                    checked.apply_levels_and_set_report(&path.display().to_string(), vec![finding], &policy, ways)
+                }
                 None => checked.faults.push(fault),
             }
             checked.fails = true;
@@ -231,8 +244,8 @@ fn check_input<'s>(
         }
     };
     if is_test_file(&path.to_string_lossy()) {
-        let findings = TestSuite::load(&source, path, &ways.surroundings.project_runs()).findings;
-        checked.set_report(source.name(), findings, &policy, ways);
+        let findings = TestSuite::load_and_check(&source, path, &ways.surroundings.runs_without_operator()).findings;
+        checked.apply_levels_and_set_report(source.name(), findings, &policy, ways);
         return checked;
     }
     let loaded = load_ensemble(&source);
@@ -241,7 +254,7 @@ fn check_input<'s>(
         return checked;
     }
     let examine = |loaded: &EnsembleLoadResult| check_loaded_ensemble(loaded, folder);
-    let findings = match ways.fixing.applied_fixes() {
+    let findings = match ways.fixing.applies_unsafe_fixes() {
         None => examine(&loaded),
         Some(with_unsafe) => {
             let fixed = fix_text(&source, with_unsafe, |source| {
@@ -252,34 +265,40 @@ fn check_input<'s>(
                     findings: policy.apply_levels(examine(&loaded)).0,
                 }
             });
-            match checked.apply_fixed(input, &source, &fixed, ways) {
+            match checked.write_or_store_fixed_text(input, &source, &fixed, ways) {
                 true => fixed.checked.findings,
                 false => examine(&loaded),
             }
         }
     };
     let inner = folder.take_nested_checks();
-    checked.inner = inner.iter().map(|inner| FileReport::for_nested(inner, ways)).collect();
-    checked.set_report(source.name(), findings, &policy, ways);
+    checked.inner = inner
+        .iter()
+        .map(|inner| RenderedFileReport::for_nested(inner, ways))
+        .collect();
+    checked.apply_levels_and_set_report(source.name(), findings, &policy, ways);
     checked
 }
 
-fn check_config_input(input: &ValidateInput, ways: &ValidateOptions<'_>) -> CheckedInput {
-    let mut checked = CheckedInput {
+fn check_config_file_input(input: &ValidateInput, ways: &ValidateOptions<'_>) -> InputCheckResult {
+    let mut checked = InputCheckResult {
         is_config: true,
-        ..CheckedInput::default()
+        ..InputCheckResult::default()
     };
     let policy = ways.settings.policy_for(input.input_path());
     match input.read_source() {
         Ok(source) => {
             let findings = examine_config(&source, input.input_path(), &ways.surroundings.project);
-            checked.set_report(source.name(), findings, &policy, ways);
+            checked.apply_levels_and_set_report(source.name(), findings, &policy, ways);
         }
         Err(fault) => {
-            match unreadable_finding(&fault) {
-                Some(finding) => {
-                    checked.set_report(&input.input_path().display().to_string(), vec![finding], &policy, ways)
-                }
+            match unreadable_file_finding(&fault) {
+                Some(finding) => checked.apply_levels_and_set_report(
+                    &input.input_path().display().to_string(),
+                    vec![finding],
+                    &policy,
+                    ways,
+                ),
                 None => checked.faults.push(fault),
             }
             checked.fails = true;
@@ -288,9 +307,9 @@ fn check_config_input(input: &ValidateInput, ways: &ValidateOptions<'_>) -> Chec
     checked
 }
 
-/// Returns the finding that a file cannot be read.
-fn unreadable_finding(fault: &CliError) -> Option<Diagnostic> {
-    let (name, reason) = unreadable_reason(fault)?;
+/// Creates the finding that a file cannot be read. Returns `None` for other errors.
+fn unreadable_file_finding(fault: &CliError) -> Option<Diagnostic> {
+    let (name, reason) = split_unreadable_error(fault)?;
     Some(Diagnostic {
         severity: FindingSeverity::Error,
         code: codes::UNREADABLE,
@@ -303,8 +322,8 @@ fn unreadable_finding(fault: &CliError) -> Option<Diagnostic> {
     })
 }
 
-impl CheckedInput {
-    fn set_report(
+impl InputCheckResult {
+    fn apply_levels_and_set_report(
         &mut self,
         name: &str,
         findings: Vec<Diagnostic>,
@@ -313,12 +332,12 @@ impl CheckedInput {
     ) {
         let (findings, off) = policy.apply_levels(findings);
         self.disabled_findings = off;
-        self.part = FileReport::new(name, findings, policy, ways);
+        self.part = RenderedFileReport::new(name, findings, policy, ways);
         self.fails |= self.part.fails;
     }
 
-    /// Writes or shows the fixed text; whether it is the text of the input from now on.
-    fn apply_fixed(
+    /// Writes the fixed text to its file, or stores the text or the difference. Returns `false` if the file cannot be written.
+    fn write_or_store_fixed_text(
         &mut self,
         input: &ValidateInput,
         source: &SourceText,
@@ -331,7 +350,7 @@ impl CheckedInput {
             (_, ValidateInput::Stdin(_)) => self.fixed_text = Some(fixed.source.text().to_string()),
             (_, ValidateInput::File(path) | ValidateInput::Found(path)) if is_other => {
                 let path = ways.surroundings.project.folder.join(path);
-                if let Err(fault) = replace_file(&path, source.text(), fixed.source.text()) {
+                if let Err(fault) = replace_unchanged_file(&path, source.text(), fixed.source.text()) {
                     self.faults.push(fault);
                     self.fails = true;
                     return false;
@@ -344,30 +363,30 @@ impl CheckedInput {
     }
 }
 
-/// The report so far.
+/// Printer of the report, with the totals so far.
 struct ReportPrinter<'f> {
     form: &'f dyn FindingsReportFormat,
     spelling: EscapeStyle,
     surroundings: &'f CliEnvironment,
     held_text: String,
-    totals: ReportTotals,
+    totals: FindingsReportTotals,
     counts: FindingCounts,
     /// Files that were found and are no ensembles.
     non_ensemble_files: Vec<PathBuf>,
     configs: usize,
     disabled_findings: usize,
-    /// Errors that were printed. Each is printed once, although several threads may report it.
+    /// Errors that were printed. Each error is printed once, although several threads can report it.
     faults: Vec<String>,
-    /// How many fixes were applied, and in how many files.
+    /// Number of applied fixes. The next field is the number of changed files.
     fix_count: usize,
     fixed_files: usize,
     is_shown: bool,
-    /// Whether fixes are neither applied nor shown.
+    /// Set if fixes are neither applied nor shown.
     is_report: bool,
-    /// Whether the output is a fixed text, and the report goes to standard error.
+    /// Set if the output is a fixed text, so that the report is printed to standard error.
     is_text: bool,
     inputs: &'f [ValidateInput],
-    /// The files that have a report or will have one, absolute; `None` until it matters.
+    /// Absolute paths of files that have a report or are inputs; `None` until they are needed.
     reported_files: Option<HashSet<PathBuf>>,
 }
 
@@ -383,9 +402,9 @@ impl<'f> ReportPrinter<'f> {
             is_report: ways.fixing == FixMode::Report,
             is_text,
             held_text: String::new(),
-            totals: ReportTotals {
+            totals: FindingsReportTotals {
                 is_blank: true,
-                ..ReportTotals::default()
+                ..FindingsReportTotals::default()
             },
             counts: FindingCounts::default(),
             non_ensemble_files: Vec::new(),
@@ -399,22 +418,22 @@ impl<'f> ReportPrinter<'f> {
         printer
     }
 
-    /// Prints a part of the report.
+    /// Prints a part of the report, except if the command shows differences.
     fn print_part(&self, text: &str) {
         match (self.is_shown, self.is_text) {
             (true, _) => {}
             (_, true) => self.surroundings.print_err(text),
-            _ => self.surroundings.print_as(self.spelling, text),
+            _ => self.surroundings.print_out_in_format(self.spelling, text),
         }
     }
 
-    /// A fault is shown once. One that consists of findings about a file is a part of the report.
-    fn report_fault(&mut self, fault: CliError) {
+    /// Prints the error, unless it was printed before. An error about the content of a file becomes a part of the report.
+    fn report_error_once(&mut self, fault: CliError) {
         let text = fault.render_for_terminal(self.surroundings.colors_on_stderr());
         if self.faults.contains(&text) {
             return;
         }
-        let findings = match (unreadable_finding(&fault), fault) {
+        let findings = match (unreadable_file_finding(&fault), fault) {
             (Some(finding), _) => vec![finding],
             (None, CliError::Run(RunError::Project(ProjectError::Invalid(findings)))) => findings,
             (None, _) => Vec::new(),
@@ -427,21 +446,21 @@ impl<'f> ReportPrinter<'f> {
                     findings,
                     fails: true,
                 });
-                let part = FileReport {
+                let part = RenderedFileReport {
                     text,
                     counts,
                     fails: true,
                 };
-                self.add_file_report(&part, true);
+                self.print_and_count_file_report(&part, true);
             }
             _ => self.surroundings.print_err(&text),
         }
         self.faults.push(text);
     }
 
-    fn add_input(&mut self, checked: CheckedInput) {
+    fn print_input_result(&mut self, checked: InputCheckResult) {
         for fault in checked.faults {
-            self.report_fault(fault);
+            self.report_error_once(fault);
         }
         if let Some(text) = &checked.fixed_text {
             self.surroundings.print_out(text);
@@ -455,16 +474,16 @@ impl<'f> ReportPrinter<'f> {
         }
         self.configs += usize::from(checked.is_config);
         self.disabled_findings += checked.disabled_findings;
-        self.add_file_report(&checked.part, checked.fails);
+        self.print_and_count_file_report(&checked.part, checked.fails);
         for (file, part) in checked.inner {
-            if self.insert_reported(file) {
-                self.add_file_report(&part, part.fails);
+            if self.mark_as_reported(file) {
+                self.print_and_count_file_report(&part, part.fails);
             }
         }
     }
 
-    /// Returns whether the file is no input and has no report yet.
-    fn insert_reported(&mut self, file: PathBuf) -> bool {
+    /// Marks the file as reported. Returns whether the file is no input and had no report before.
+    fn mark_as_reported(&mut self, file: PathBuf) -> bool {
         let reported_files = self.reported_files.get_or_insert_with(|| {
             let folder = &self.surroundings.project.folder;
             let absolute = |input: &ValidateInput| folder.join(input.input_path()).canonicalize().ok();
@@ -473,8 +492,8 @@ impl<'f> ReportPrinter<'f> {
         reported_files.insert(file)
     }
 
-    /// Adds the report about a file.
-    fn add_file_report(&mut self, part: &FileReport, fails: bool) {
+    /// Adds the report about a file to the totals, and prints the text or stores the text until the totals are known.
+    fn print_and_count_file_report(&mut self, part: &RenderedFileReport, fails: bool) {
         self.totals.files += 1;
         self.totals.failed += usize::from(fails);
         self.counts.add(part.counts);
@@ -494,14 +513,15 @@ impl<'f> ReportPrinter<'f> {
         }
     }
 
-    /// Completes the report, and returns whether any input has failed.
-    fn finish_report(&mut self) -> bool {
+    /// Prints the end of the report. Returns whether any input has failed.
+    fn finish_and_check_failed(&mut self) -> bool {
         let end = self.form.render_footer(&self.totals, &self.held_text);
         self.print_part(&end);
         self.totals.failed > 0
     }
 
-    fn render_summary(&self, passed_over: usize, excluded: usize) -> String {
+    /// Renders the line with the numbers of findings, fixes and files. `passed_over` counts the YAML files without an ensemble.
+    fn render_totals_line(&self, passed_over: usize, excluded: usize) -> String {
         let words = |number: usize, noun: &str| format_count(number as u64, noun);
         let excluded = match excluded {
             0 => String::new(),
@@ -567,27 +587,27 @@ impl FindingCounts {
     }
 }
 
-fn build_form<'f>(
+fn build_report_format<'f>(
     format: ValidateFormat,
     fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
     surroundings: &'f CliEnvironment,
 ) -> Box<dyn FindingsReportFormat + 'f> {
     let folder: &Path = &surroundings.project.folder;
     match format {
-        ValidateFormat::Json => Box::new(JsonForm),
-        ValidateFormat::Github => Box::new(GithubForm { folder }),
-        ValidateFormat::Sarif => Box::new(SarifForm {
+        ValidateFormat::Json => Box::new(JsonFindingsFormat),
+        ValidateFormat::Github => Box::new(GithubFindingsFormat { folder }),
+        ValidateFormat::Sarif => Box::new(SarifFindingsFormat {
             rules: sarif_rules(),
             folder,
         }),
-        ValidateFormat::Junit => Box::new(JunitForm { fails, folder }),
-        ValidateFormat::Human => Box::new(HumanForm {
+        ValidateFormat::Junit => Box::new(JunitFindingsFormat { fails, folder }),
+        ValidateFormat::Human => Box::new(HumanFindingsFormat {
             color: surroundings.streams.colors_on_stdout(),
         }),
     }
 }
 
-/// Returns all codes, for reports that list them.
+/// Returns the rules of all codes, for reports that list them.
 fn sarif_rules() -> Vec<SarifRule> {
     let rule = |(code, title): &(FindingCode, &'static str)| SarifRule {
         code: *code,

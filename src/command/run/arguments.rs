@@ -1,4 +1,4 @@
-//! The options that commands share which run a conversation.
+//! Options that the commands share which run a conversation.
 
 use crate::command::setup::completions;
 use clap::{ArgAction, Args, ValueEnum};
@@ -9,10 +9,10 @@ use std::path::PathBuf;
 #[derive(Debug, Args, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AnsweringArgs {
     /// Answer the next question of this agent; repeat the option for later questions
-    #[arg(long = "answer", value_name = "ADDRESS=TEXT", add = completions::complete_answers(), action = ArgAction::Append)]
+    #[arg(long = "answer", value_name = "ADDRESS=TEXT", add = completions::complete_answer_addresses(), action = ArgAction::Append)]
     pub answer: Vec<String>,
     /// Answer every question of this agent
-    #[arg(long = "always-answer", value_name = "ADDRESS=TEXT", add = completions::complete_answers(), action = ArgAction::Append)]
+    #[arg(long = "always-answer", value_name = "ADDRESS=TEXT", add = completions::complete_answer_addresses(), action = ArgAction::Append)]
     pub always_answer: Vec<String>,
     /// Read answers from a YAML file. The file maps each agent to a string, or to a list with one string for each
     /// execution. For `batch`, it can also map rows to such maps, in YAML, JSON or CSV
@@ -42,10 +42,10 @@ pub(crate) struct AnsweringArgs {
 
 /// Output.
 #[derive(Debug, Args, Clone, Default)]
-pub(crate) struct ShowingArgs {
+pub(crate) struct RunOutputArgs {
     /// Choose the output format
-    #[arg(long, alias = "format", value_enum, default_value_t = RunOutput::Human, value_name = "FORM")]
-    pub output: RunOutput,
+    #[arg(long, alias = "format", value_enum, default_value_t = RunOutputFormat::Human, value_name = "FORM")]
+    pub output: RunOutputFormat,
     /// Print only the final output
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -56,7 +56,7 @@ pub(crate) struct ShowingArgs {
 
 /// The output formats of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum RunOutput {
+pub(crate) enum RunOutputFormat {
     /// Readable text, turn by turn.
     #[default]
     Human,
@@ -68,7 +68,7 @@ pub(crate) enum RunOutput {
 
 /// The execution of a run.
 #[derive(Debug, Args, Clone, Default)]
-pub(crate) struct DrivingArgs {
+pub(crate) struct RunExecutionArgs {
     /// Exit with code 4 instead of 0 if an agent still had work at its own limit
     #[arg(long)]
     pub fail_on_limit: bool,
@@ -83,9 +83,9 @@ pub(crate) struct DrivingArgs {
     pub telemetry: TelemetryArgs,
 }
 
-impl DrivingArgs {
-    /// Returns which part of a journal a power failure can lose.
-    pub(crate) fn chosen_durability(&self) -> Durability {
+impl RunExecutionArgs {
+    /// Returns the durability of the journal that the option selects.
+    pub(crate) fn journal_durability(&self) -> Durability {
         self.durability.to_durability()
     }
 }
@@ -115,7 +115,7 @@ pub(crate) enum DurabilityChoice {
 }
 
 impl DurabilityChoice {
-    /// Returns which part of a journal a power failure can lose.
+    /// Converts the option value to the durability of a journal.
     pub(crate) fn to_durability(self) -> Durability {
         match self {
             Self::None => Durability::None,

@@ -1,22 +1,24 @@
-//! `ensemble chat`: every line is a user message. The first message starts the conversation, the others continue it.
+//! `ensemble chat`: every line is a user message. The first message starts the conversation, and the others continue it.
 //!
-//! At a terminal it shows a prompt; otherwise it reads messages from standard input to the end. A chat is a run like
+//! At a terminal the command shows a prompt. Otherwise the command reads messages from standard input to the end. A chat is a run like
 //! any other, with a journal.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::driver::{EndReporter, MessageSource, drive_run, print_findings, warn_incomplete_record};
-use super::reporters::{build_display_with, chosen_verbosity};
+use super::driver::{
+    RunEndReporter, UserMessageSource, drive_run_to_end, print_incomplete_record_warning, print_warnings,
+};
+use super::reporters::{build_display_with_reporter, chosen_verbosity};
 use super::run_options;
-use crate::command::check::list::no_ensemble_error;
-use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
+use crate::command::check::list::no_ensemble_argument_error;
+use crate::command::run::arguments::{AnsweringArgs, RunExecutionArgs, RunOutputArgs};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
-use crate::terminal::lines::{InputLines, LinePrompt};
+use crate::terminal::lines::{InputLines, LineRequest};
 use clap::{ArgAction, Args};
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::data::RunContext;
@@ -49,28 +51,29 @@ pub(crate) struct ChatArgs {
     pub answering: AnsweringArgs,
     /// Output.
     #[command(flatten)]
-    pub showing: ShowingArgs,
+    pub showing: RunOutputArgs,
     /// Execution.
     #[command(flatten)]
-    pub driving: DrivingArgs,
+    pub driving: RunExecutionArgs,
 }
 
-/// The line that starts and ends a message of several lines.
-const QUOTES: &str = "\"\"\"";
+/// Quotes that start and end a message of several lines.
+const MULTILINE_QUOTES: &str = "\"\"\"";
 
-/// The prompt of a message.
-const MESSAGE: LinePrompt = LinePrompt {
+/// Request for the first line of a message.
+const MESSAGE_REQUEST: LineRequest = LineRequest {
     text: "> ",
     is_remembered: true,
 };
 
-/// The prompt of another line of the same message.
-const CONTINUED: LinePrompt = LinePrompt {
+/// Request for another line of the same message.
+const CONTINUATION_REQUEST: LineRequest = LineRequest {
     text: "… ",
     is_remembered: true,
 };
 
-const HELP: &str = "\
+/// Text of the chat command `/help`.
+const CHAT_HELP: &str = "\
 Each line is a message. For a message of several lines, write \"\"\" before and after them.
   /help   show this help
   /bye    end the chat, as Ctrl-D does
@@ -78,20 +81,20 @@ Arrow keys edit the message and recall earlier ones. Ctrl-C clears the message.
 While an agent answers, Ctrl-C stops the answer; your message stays, and the next one continues the chat.
 ";
 
-/// `ensemble chat`.
+/// Executes `ensemble chat`: starts or continues a run with the messages that the user types. Returns the exit code.
 pub(crate) fn run_chat(args: &ChatArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let is_continued = args.run.is_some() || args.last;
     if args.ensemble.is_none() && !is_continued {
-        return Err(no_ensemble_error("chat", surroundings));
+        return Err(no_ensemble_argument_error("chat", surroundings));
     }
     let input = ChatInput::new(surroundings);
     let is_prompted = input.is_prompted;
-    let showing = build_display_with(&args.showing, surroundings, &input.lines, |console: &ConsoleWriter| {
+    let showing = build_display_with_reporter(&args.showing, surroundings, &input.lines, |console: &ConsoleWriter| {
         let human = HumanReporter::new(console.clone(), chosen_verbosity(&args.showing));
         if is_prompted { human.for_chat() } else { human }
     })
     .with_limit_refusal(&args.driving);
-    let runs = surroundings.runs_with(&showing.operator);
+    let runs = surroundings.runs_with_operator(&showing.operator);
     let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
     block_on(async {
         let mut ready = match is_continued {
@@ -104,13 +107,13 @@ pub(crate) fn run_chat(args: &ChatArgs, surroundings: &CliEnvironment) -> Result
         let Some(first) = input.read_message().await else {
             return Ok(exit::SUCCESS);
         };
-        ready.set_input(first);
-        let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
-        drive_run(ready, input, ending).await
+        ready.set_input_or_message(first);
+        let ending = RunEndReporter::new(&args.driving, &args.showing, surroundings);
+        drive_run_to_end(ready, input, ending).await
     })
 }
 
-/// Prepares a new conversation.
+/// Prepares the run of a new chat, and prints the findings about the ensemble.
 fn prepare_new_chat(
     args: &ChatArgs,
     runs: &Runs,
@@ -118,28 +121,28 @@ fn prepare_new_chat(
     surroundings: &CliEnvironment,
 ) -> Result<ReadyRun, CliError> {
     let ensemble_name = args.ensemble.as_deref().unwrap_or_default();
-    let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(ensemble_name))?);
-    print_findings(&prepared, &args.showing, surroundings);
-    let options = run_options::add_values(options, args.context.as_deref(), &args.set, surroundings)?;
-    Ok(runs.prepare_run_with(prepared, options)?)
+    let prepared = Arc::new(runs.load_prepared_ensemble(&EnsembleRef::from_file_or_name(ensemble_name))?);
+    print_warnings(&prepared, &args.showing, surroundings);
+    let options = run_options::with_context_and_set_values(options, args.context.as_deref(), &args.set, surroundings)?;
+    Ok(runs.prepare_run_from_prepared(prepared, options)?)
 }
 
-/// Prepares to continue a conversation that has ended.
+/// Leases the recorded run and prepares its continuation. Without `run`, continues the latest run.
 async fn prepare_continued_chat(
     run: Option<&str>,
     runs: &Runs,
     options: RunOptions,
     surroundings: &CliEnvironment,
 ) -> Result<ReadyRun, CliError> {
-    let leased_run = runs.lease_run(run).await?;
+    let leased_run = runs.lease_and_load_run(run).await?;
     let recorded = leased_run.recorded_run();
     if recorded.journal.is_torn {
-        warn_incomplete_record(recorded.run.folder(), surroundings);
+        print_incomplete_record_warning(recorded.run.run_folder(), surroundings);
     }
     Ok(leased_run.prepare_continuation("", RunContext::default(), options)?)
 }
 
-/// The source of messages: a person at the terminal, or a file or program at standard input.
+/// Source of chat messages: a user at the terminal, or a file or program at standard input.
 struct ChatInput {
     lines: InputLines,
     is_prompted: bool,
@@ -147,6 +150,7 @@ struct ChatInput {
 }
 
 impl ChatInput {
+    /// Creates the source. Prompts are shown if a user types the lines.
     fn new(surroundings: &CliEnvironment) -> Self {
         let lines = InputLines::new(surroundings.streams);
         Self {
@@ -156,6 +160,7 @@ impl ChatInput {
         }
     }
 
+    /// Prints the name of the ensemble and a hint about the chat commands, if prompts are shown. `simulated` lists the simulated agents.
     fn print_greeting(&self, prepared: &PreparedEnsemble, simulated: &[Arc<str>]) {
         if !self.is_prompted {
             return;
@@ -173,21 +178,21 @@ impl ChatInput {
         self.surroundings.print_err(&text);
     }
 
-    /// Returns the next message; `None` at the end of the input.
+    /// Waits for the next message and returns it. Returns `None` at the end of the input. Executes chat commands such as `/help`.
     async fn read_message(&self) -> Option<Arc<str>> {
         loop {
             if self.is_prompted {
                 self.surroundings.print_err("\n");
             }
-            let line = self.lines.next_line(MESSAGE).await?;
+            let line = self.lines.read_line(MESSAGE_REQUEST).await?;
             let text = match line.trim() {
                 "" => continue,
                 "/bye" | "/exit" | "/quit" => return None,
                 "/help" | "/?" => {
-                    self.surroundings.print_err(HELP);
+                    self.surroundings.print_err(CHAT_HELP);
                     continue;
                 }
-                other => match other.strip_prefix(QUOTES) {
+                other => match other.strip_prefix(MULTILINE_QUOTES) {
                     Some(begins) => self.read_quoted(begins).await,
                     None => other.to_owned(),
                 },
@@ -196,20 +201,20 @@ impl ChatInput {
         }
     }
 
-    /// Returns the lines up to the closing quotes.
+    /// Reads lines up to the closing quotes or the end of the input, and returns the message. `begins` is the text after the opening quotes.
     async fn read_quoted(&self, begins: &str) -> String {
-        if let Some(all) = begins.strip_suffix(QUOTES) {
+        if let Some(all) = begins.strip_suffix(MULTILINE_QUOTES) {
             return all.to_owned();
         }
         let mut text = begins.to_owned();
         loop {
-            let Some(line) = self.lines.next_line(CONTINUED).await else {
+            let Some(line) = self.lines.read_line(CONTINUATION_REQUEST).await else {
                 return text;
             };
             if !text.is_empty() {
                 text.push('\n');
             }
-            match line.trim_end().strip_suffix(QUOTES) {
+            match line.trim_end().strip_suffix(MULTILINE_QUOTES) {
                 Some(last) => {
                     text.push_str(last);
                     return text.trim_end_matches('\n').to_owned();
@@ -220,7 +225,7 @@ impl ChatInput {
     }
 }
 
-impl MessageSource for ChatInput {
+impl UserMessageSource for ChatInput {
     /// A person at the terminal can continue after a failure, a time-out, and an answer that was stopped, too.
     fn next_message<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
         Box::pin(async move {
@@ -232,7 +237,7 @@ impl MessageSource for ChatInput {
         })
     }
 
-    fn finish_messages(&self, run_id: &str) {
+    fn on_messages_finished(&self, run_id: &str) {
         if self.is_prompted {
             let text = format!("\nrecorded; `ensemble chat --run {run_id}` continues this chat\n");
             self.surroundings.print_err(&text);

@@ -1,11 +1,11 @@
-//! Executes a run from the command line: signals cancel it, messages continue it, and its end decides the exit code.
+//! Execution of a run by a command: signals cancel the run, messages continue it, and its outcome decides the exit code.
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::command::run::arguments::{DrivingArgs, RunOutput, ShowingArgs};
+use crate::command::run::arguments::{RunExecutionArgs, RunOutputArgs, RunOutputFormat};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
@@ -17,31 +17,31 @@ use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::story::quote_for_shell;
 use ensemble_runs::{PreparedEnsemble, ReadyRun, UnusedAnswer};
 
-/// The source of further user messages after the conversation has ended.
-pub(crate) trait MessageSource {
-    /// Returns the next message; `None` if there are no more messages.
+/// Source of further user messages for a run whose conversation has ended.
+pub(crate) trait UserMessageSource {
+    /// Waits for the next message. Returns `None` if there are no more messages. `ended` is the end of the conversation so far.
     fn next_message<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>>;
 
-    /// Called when there are no more messages.
-    fn finish_messages(&self, _run_id: &str) {}
+    /// Reacts to the end of the messages, for example with a note how to continue the run.
+    fn on_messages_finished(&self, _run_id: &str) {}
 
-    /// Returns the messages that were not said, because the conversation did not end well.
+    /// Returns the messages that were not added to the run.
     fn unsent_messages(&self) -> Vec<Arc<str>> {
         Vec::new()
     }
 }
 
-/// Messages from the command line. After a conversation that ended with an error, the rest is dropped.
+/// Messages from the command line. The run gets the next message only if the conversation succeeded.
 #[derive(Debug, Default)]
-pub(crate) struct QueuedMessages(VecDeque<Arc<str>>);
+pub(crate) struct CommandLineMessages(VecDeque<Arc<str>>);
 
-impl FromIterator<Arc<str>> for QueuedMessages {
+impl FromIterator<Arc<str>> for CommandLineMessages {
     fn from_iter<I: IntoIterator<Item = Arc<str>>>(texts: I) -> Self {
         Self(texts.into_iter().collect())
     }
 }
 
-impl MessageSource for QueuedMessages {
+impl UserMessageSource for CommandLineMessages {
     fn next_message<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
         let text = if ended.is_success() { self.0.pop_front() } else { None };
         Box::pin(std::future::ready(text))
@@ -52,20 +52,25 @@ impl MessageSource for QueuedMessages {
     }
 }
 
-/// The way in which the end of a run is reported.
-pub(crate) struct EndReporter<'a> {
+/// Reporter of the end of a run: prints the result and chooses the exit code.
+pub(crate) struct RunEndReporter<'a> {
     /// Whether a limit that ends the conversation makes the exit code an error.
     pub(crate) fail_on_limit: bool,
     /// The output options.
-    pub(crate) showing: &'a ShowingArgs,
+    pub(crate) showing: &'a RunOutputArgs,
     /// The output streams.
     pub(crate) surroundings: &'a CliEnvironment,
     /// Whether an answer to a question that has another answer is an error.
     refuses_unused_answers: bool,
 }
 
-impl<'a> EndReporter<'a> {
-    pub(crate) fn new(driving: &DrivingArgs, showing: &'a ShowingArgs, surroundings: &'a CliEnvironment) -> Self {
+impl<'a> RunEndReporter<'a> {
+    /// Creates a reporter from the options of the command. Unused answers are warnings.
+    pub(crate) fn new(
+        driving: &RunExecutionArgs,
+        showing: &'a RunOutputArgs,
+        surroundings: &'a CliEnvironment,
+    ) -> Self {
         Self {
             fail_on_limit: driving.fail_on_limit,
             showing,
@@ -74,8 +79,8 @@ impl<'a> EndReporter<'a> {
         }
     }
 
-    /// With an error for an answer to a question that has another answer, instead of a warning.
-    pub(crate) fn refuse_unused_answers(self) -> Self {
+    /// Turns warnings about answers to decided questions into errors.
+    pub(crate) fn with_unused_answers_refused(self) -> Self {
         Self {
             refuses_unused_answers: true,
             ..self
@@ -83,28 +88,29 @@ impl<'a> EndReporter<'a> {
     }
 }
 
-/// Starts the run, executes it to its end, prints the result, and returns the exit code.
-pub(crate) async fn drive_run(
+/// Starts the run, drives it to its end with all messages, prints the result, and returns the exit code.
+/// The first signal cancels the run.
+pub(crate) async fn drive_run_to_end(
     ready: ReadyRun,
-    mut messages: impl MessageSource,
-    ending: EndReporter<'_>,
+    mut messages: impl UserMessageSource,
+    ending: RunEndReporter<'_>,
 ) -> Result<u8, CliError> {
     let mut signals = signals::listen_for_signals();
-    let run = ready.start().await?;
-    signals.set_run(run.id());
+    let run = ready.start_and_spawn().await?;
+    signals.set_run_to_kill(run.id());
     let mut is_terminated = false;
-    while let Some(run_end) = wait_for_end(&run, &mut signals, &mut is_terminated).await {
+    while let Some(run_end) = wait_for_end_or_cancel(&run, &mut signals, &mut is_terminated).await {
         if is_terminated {
             break;
         }
-        signals.mark_handled();
+        signals.mark_signals_handled();
         let text = tokio::select! {
             text = messages.next_message(&run_end) => text,
             _ = signals.wait_for_signal() => None,
         };
         let Some(text) = text else {
             if !run_end.completion_reason.is_resumable() {
-                messages.finish_messages(run.id().as_str());
+                messages.on_messages_finished(run.id().as_str());
             }
             break;
         };
@@ -114,18 +120,18 @@ pub(crate) async fn drive_run(
     let stored_run = Arc::clone(run.stored_run());
     let unused = run.list_unused_answers().await.unwrap_or_default();
     let finished = run.wait_and_close().await?;
-    if let Some(folder) = stored_run.folder() {
+    if let Some(folder) = stored_run.run_folder() {
         ensemble_runs::batch::index_run_end(folder, &finished.state)?;
     }
-    let unused = ending.sort_unused_answers(unused);
+    let unused = ending.describe_unused_answers(unused);
     let code = ending.print_result(&finished.state, &prepared, &unused.warnings);
-    ending.report_unsent(&messages.unsent_messages());
-    Ok(ending.report_unused_answers(&unused, code))
+    ending.print_unsent_messages(&messages.unsent_messages());
+    Ok(ending.print_unused_answers(&unused, code))
 }
 
-/// Waits for the end of the conversation; a signal cancels it. `None`: the run stopped with an error, which its end
-/// contains.
-async fn wait_for_end(
+/// Waits for the end of the conversation. A signal cancels the run, and SIGTERM sets `is_terminated`.
+/// Returns `None` if the run stopped with an error.
+async fn wait_for_end_or_cancel(
     run: &ensemble_runs::RunHandle,
     signals: &mut signals::SignalReceiver,
     is_terminated: &mut bool,
@@ -141,17 +147,17 @@ async fn wait_for_end(
     }
 }
 
-/// The messages about answers that no question has taken.
+/// Messages about answers that no question used.
 #[derive(Debug, Default)]
 struct UnusedAnswerMessages {
     warnings: Vec<String>,
-    /// Those about questions that were decided before.
+    /// Messages about answers to questions that were decided before.
     errors: Vec<String>,
 }
 
-impl EndReporter<'_> {
-    /// Says which messages of `--then` the conversation has not heard.
-    fn report_unsent(&self, unsaid: &[Arc<str>]) {
+impl RunEndReporter<'_> {
+    /// Prints each message of `--then` that the run did not get.
+    fn print_unsent_messages(&self, unsaid: &[Arc<str>]) {
         for text in unsaid {
             let text = quote_for_shell(text);
             self.surroundings.print_err(&format!(
@@ -160,8 +166,8 @@ impl EndReporter<'_> {
         }
     }
 
-    /// Describes the answers that no question has taken.
-    fn sort_unused_answers(&self, unused: Vec<UnusedAnswer>) -> UnusedAnswerMessages {
+    /// Describes the unused answers as warnings and errors.
+    fn describe_unused_answers(&self, unused: Vec<UnusedAnswer>) -> UnusedAnswerMessages {
         let mut messages = UnusedAnswerMessages::default();
         for answer in unused {
             let (address, text) = (&answer.address, &answer.text);
@@ -176,8 +182,8 @@ impl EndReporter<'_> {
         messages
     }
 
-    /// Prints the answers that no question has taken, and returns the exit code of the command.
-    fn report_unused_answers(&self, unused: &UnusedAnswerMessages, code: u8) -> u8 {
+    /// Prints the unused answers. Returns `code`, or the code of a usage error if a successful run has an unused answer that is an error.
+    fn print_unused_answers(&self, unused: &UnusedAnswerMessages, code: u8) -> u8 {
         for warning in &unused.warnings {
             self.surroundings.print_err(&format!("warning: {warning}\n"));
         }
@@ -191,7 +197,7 @@ impl EndReporter<'_> {
     }
 
     /// Prints the result of a run that has ended, and returns the exit code.
-    /// `more_warnings` are added to those of the run in the JSON document.
+    /// The JSON document contains `more_warnings` in addition to the warnings of the run.
     pub(crate) fn print_result(
         &self,
         state: &ConversationState,
@@ -203,26 +209,27 @@ impl EndReporter<'_> {
         };
         print_condition_error(run_end, prepared, self.surroundings);
         if let Some(note) = default_limit_note(run_end.completion_reason, prepared)
-            && self.showing.output == RunOutput::Human
+            && self.showing.output == RunOutputFormat::Human
             && !self.showing.quiet
         {
             self.surroundings.print_err(&note);
         }
         let code = exit::exit_code_for_end(run_end, state.interruption(), self.fail_on_limit);
-        if self.showing.output == RunOutput::Json {
+        if self.showing.output == RunOutputFormat::Json {
             let result = ReportedRunResult {
                 state,
                 is_refused: code != exit::SUCCESS,
                 warnings: more_warnings,
             };
-            self.surroundings.print_as(RunOutput::Json, &result.to_text());
+            self.surroundings
+                .print_out_in_format(RunOutputFormat::Json, &result.to_text());
         }
         code
     }
 }
 
-/// Returns the note that the limit which ended the run is a default, and the key that sets it; `None` if the file sets
-/// it.
+/// Renders the note that the limit which ended the run is a default, with the key that sets the limit.
+/// Returns `None` if no limit ended the run, or if the file sets the limit.
 fn default_limit_note(reason: CompletionReason, prepared: &PreparedEnsemble) -> Option<String> {
     let limits = &prepared.plan.ensemble().limits;
     let (key, value) = match reason {
@@ -235,7 +242,7 @@ fn default_limit_note(reason: CompletionReason, prepared: &PreparedEnsemble) -> 
     (!is_set).then(|| format!("  {value} is the default limit; to change it, set `{key}` in `conversation_limits`\n"))
 }
 
-/// Prints the diagnostic of a condition that could not be evaluated, with its position in the file.
+/// Prints the diagnostic of the condition that could not be evaluated, with its position in the file. Prints nothing for other outcomes.
 pub(crate) fn print_condition_error(ended: &RunEnded, prepared: &PreparedEnsemble, surroundings: &CliEnvironment) {
     if ended.completion_reason != CompletionReason::ConditionFailed {
         return;
@@ -249,8 +256,8 @@ pub(crate) fn print_condition_error(ended: &RunEnded, prepared: &PreparedEnsembl
     ));
 }
 
-/// Prints the findings about the ensemble.
-pub(crate) fn print_findings(prepared: &PreparedEnsemble, args: &ShowingArgs, surroundings: &CliEnvironment) {
+/// Prints the warnings about the ensemble, unless the output is quiet.
+pub(crate) fn print_warnings(prepared: &PreparedEnsemble, args: &RunOutputArgs, surroundings: &CliEnvironment) {
     let warnings: Vec<_> = prepared
         .warnings
         .iter()
@@ -265,8 +272,8 @@ pub(crate) fn print_findings(prepared: &PreparedEnsemble, args: &ShowingArgs, su
     }
 }
 
-/// Prints a warning that an incomplete record was dropped from the journal of this run.
-pub(crate) fn warn_incomplete_record(folder: Option<&Path>, surroundings: &CliEnvironment) {
+/// Prints a warning that an incomplete record was dropped from the journal in this folder.
+pub(crate) fn print_incomplete_record_warning(folder: Option<&Path>, surroundings: &CliEnvironment) {
     let journal = folder.map_or_else(|| "journal.jsonl".into(), |folder| folder.join("journal.jsonl"));
     surroundings.print_err(&format!(
         "warning: the last line of {} was incomplete and has been dropped\n",

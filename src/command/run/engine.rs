@@ -1,4 +1,4 @@
-//! `run --on` and `resume --on`: runs on a durable execution engine, shown as runs of this process are.
+//! `run --on` and `resume --on`: shows runs on a durable execution engine like runs of this process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use chrono::Utc;
 use serde_json::Value;
 
 use super::run_options;
-use crate::command::run::arguments::RunOutput;
-use crate::command::run::driver::EndReporter;
+use crate::command::run::arguments::RunOutputFormat;
+use crate::command::run::driver::RunEndReporter;
 use crate::command::run::reporters::RunDisplay;
 use crate::command::run::{ResumeArgs, RunArgs};
-use crate::command::runs::list_paused_runs;
+use crate::command::runs::list_paused_calls;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
@@ -29,19 +29,21 @@ use ensemble_language::data::ToolPermissionRequest;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::source::SourceText;
 use ensemble_project::prepare::prepare_text;
-use ensemble_remote::protocol::{QuestionAnswer, RecordsReply, ResumeRequest, RunStartRequest};
+use ensemble_remote::protocol::{SentQuestionAnswer, RecordsReply, ResumeRequest, RunStartRequest};
 use ensemble_remote::{EngineClient, EngineClientError};
 use ensemble_reports::report::Reporter;
 use ensemble_runs::batch::EngineRunOptions;
-use ensemble_runs::{PreparedAnswers, PreparedEnsemble, RunError, RunHost, RunOptions, Runs, check_option_answers};
+use ensemble_runs::{
+    PreparedAnswers, PreparedEnsemble, RunError, RunHost, RunOptions, Runs, check_and_resolve_answers,
+};
 
-/// The pause before the engine is asked for more records.
-const PAUSE: Duration = Duration::from_millis(50);
-/// The time without a record after which the command asks whether the engine has paused the run.
-const PAUSE_CHECK: Duration = Duration::from_secs(10);
+/// Pause before the command asks the engine for more records.
+const FETCH_PAUSE: Duration = Duration::from_millis(50);
+/// Time without a record after which the command asks whether the engine has paused the run.
+const PAUSE_CHECK_DELAY: Duration = Duration::from_secs(10);
 
-/// `ensemble run --on`.
-pub(crate) fn run_remotely(
+/// Executes `ensemble run --on`: starts a run on the engine and shows the run, unless `--detach` is set. Returns the exit code.
+pub(crate) fn run_on_engine(
     url: &str,
     args: &RunArgs,
     runs: &Runs,
@@ -61,29 +63,29 @@ pub(crate) fn run_remotely(
     options.input = args
         .input
         .as_deref()
-        .map(|given| run_options::read_text(given, surroundings))
+        .map(|given| run_options::read_text_argument(given, surroundings))
         .transpose()?;
-    let options = run_options::add_values(options, args.context.as_deref(), &args.set, surroundings)?;
+    let options = run_options::with_context_and_set_values(options, args.context.as_deref(), &args.set, surroundings)?;
     // Inputs, answers, models and tools are checked here, before anything is sent.
-    let ready = runs.prepare_run_with(Arc::clone(&prepared), options)?;
+    let ready = runs.prepare_run_from_prepared(Arc::clone(&prepared), options)?;
     let id = new_run_id(&RunHost::from_system());
     let start = RunStartRequest::from_ready_run(&ready, &id, ready.current_time(), &engine_options);
     let start = start
         .map_err(|error| CliError::usage_error_with_help(error, "select the folder of another project with -C"))?;
-    let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
+    let ending = RunEndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let signals = signals::listen_for_signals();
-        let impatient = remote.clone().without_patience();
+        let impatient = remote.clone().with_fast_failures();
         impatient.check_workers().await?;
-        impatient.start_run(&start).await?;
+        impatient.start_run_once(&start).await?;
         if args.detach {
             match args.showing.output {
-                RunOutput::Human => surroundings.print_out(&format!("{id}\n")),
-                form => surroundings.print_as(form, &format!("{}\n", serde_json::json!({"run_id": id}))),
+                RunOutputFormat::Human => surroundings.print_out(&format!("{id}\n")),
+                form => surroundings.print_out_in_format(form, &format!("{}\n", serde_json::json!({"run_id": id}))),
             }
             return Ok(exit::SUCCESS);
         }
-        let followed = FollowedRun {
+        let followed = FollowedEngineRun {
             remote,
             id,
             state: ConversationState::new(prepared.plan.clone()),
@@ -97,7 +99,7 @@ pub(crate) fn run_remotely(
             cancelled_by: None,
             surroundings,
         };
-        followed.show_with_notes(&prepared, signals, ending).await
+        followed.show_with_follow_hint(&prepared, signals, ending).await
     })
 }
 
@@ -108,7 +110,7 @@ pub(crate) fn check_support(prepared: &PreparedEnsemble) -> Result<(), CliError>
 }
 
 /// `ensemble resume --on`.
-pub(crate) fn resume_remotely(
+pub(crate) fn resume_on_engine(
     url: &str,
     args: &ResumeArgs,
     showing: RunDisplay,
@@ -116,10 +118,10 @@ pub(crate) fn resume_remotely(
 ) -> Result<u8, CliError> {
     let remote = EngineClient::from_url(url)?;
     let mut options = run_options::answering_options(&args.answering, surroundings)?;
-    let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
+    let ending = RunEndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let signals = signals::listen_for_signals();
-        let impatient = remote.clone().without_patience();
+        let impatient = remote.clone().with_fast_failures();
         let id = impatient.resolve_run_id(args.run.as_deref()).await?;
         impatient.check_workers().await?;
         let records_reply = impatient.fetch_records(id.as_str(), 0).await?;
@@ -128,13 +130,13 @@ pub(crate) fn resume_remotely(
             id: id.to_string(),
             url: remote.url().to_owned(),
         })?;
-        remote.check_protocol(&start)?;
-        let prepared = prepare_started(&start)?;
-        check_answers(&mut options, &prepared, &records)?;
+        remote.check_run_protocol(&start)?;
+        let prepared = prepare_ensemble_of_run(&start)?;
+        check_answers_before_use(&mut options, &prepared, &records)?;
         check_declared_answers(&options, &prepared, &start, &records, &showing, surroundings)?;
         resume_paused(args.admin.as_deref(), url, &id, surroundings).await?;
         let mut goes_on_after = None;
-        if let Some(reason) = resumable_outcome(&records).filter(|_| records_reply.is_over) {
+        if let Some(reason) = resumable_end(&records).filter(|_| records_reply.is_over) {
             let request = ResumeRequest::new(Utc::now(), args.driving.fail_on_limit);
             match remote.request_resume(id.as_str(), request).await {
                 Err(EngineClientError::RequestRefused { status: 409, .. }) => {
@@ -149,7 +151,7 @@ pub(crate) fn resume_remotely(
             }
             goes_on_after = Some(records.len() as u64);
         }
-        let followed = FollowedRun {
+        let followed = FollowedEngineRun {
             remote,
             id,
             state: ConversationState::new(prepared.plan.clone()),
@@ -163,12 +165,12 @@ pub(crate) fn resume_remotely(
             cancelled_by: None,
             surroundings,
         };
-        followed.show_with_notes(&prepared, signals, ending).await
+        followed.show_with_follow_hint(&prepared, signals, ending).await
     })
 }
 
-/// Returns the ensemble of a run on the engine.
-fn prepare_started(start: &RunStartRequest) -> Result<Arc<PreparedEnsemble>, CliError> {
+/// Prepares the ensemble that the start request of a run contains.
+fn prepare_ensemble_of_run(start: &RunStartRequest) -> Result<Arc<PreparedEnsemble>, CliError> {
     let root = std::path::PathBuf::from(&start.started.project_root);
     let file = root.join(&start.file);
     let folder = file.parent().unwrap_or(&root).to_owned();
@@ -176,7 +178,7 @@ fn prepare_started(start: &RunStartRequest) -> Result<Arc<PreparedEnsemble>, Cli
     Ok(Arc::new(prepare_text(source, file, folder, root)?))
 }
 
-/// Checks that answers for later questions name agents of the ensemble, or of an ensemble inside it.
+/// Checks that answers for later questions name agents of the ensemble or of its nested ensembles.
 fn check_declared_answers(
     options: &RunOptions,
     prepared: &Arc<PreparedEnsemble>,
@@ -188,7 +190,7 @@ fn check_declared_answers(
     let state = ConversationState::from_records(prepared.plan.clone(), records).map_err(RunError::from)?;
     let is_pending = |given: &str| {
         let mut pending = state.pending_requests();
-        pending.any(|request| request.address.match_name(given).is_some())
+        pending.any(|request| request.address.match_precision(given).is_some())
     };
     let mut answers = PreparedAnswers::default();
     let later = options.answers.option_answers().filter(|(given, _)| !is_pending(given));
@@ -205,22 +207,22 @@ fn check_declared_answers(
     };
     // The files of this machine can differ from those of the workers. Then only the workers know the agents.
     match surroundings
-        .runs_with(&showing.operator)
-        .prepare_run_with(Arc::clone(prepared), options)
+        .runs_with_operator(&showing.operator)
+        .prepare_run_from_prepared(Arc::clone(prepared), options)
     {
         Err(error @ RunError::AnswerForNobody { .. }) => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-/// Lets the engine continue the calls of the run that it has paused.
+/// Resumes the calls of the run that the engine has paused, and prints a note about them.
 async fn resume_paused(
     admin: Option<&str>,
     url: &str,
     id: &RunId,
     surroundings: &CliEnvironment,
 ) -> Result<(), CliError> {
-    let (admin, paused) = list_paused_runs(admin, url).await?;
+    let (admin, paused) = list_paused_calls(admin, url).await?;
     if let Some(calls) = paused.get(id) {
         admin.resume_calls(calls).await?;
         surroundings.print_err(&format!("note: the engine had paused run {id}, and continues it\n"));
@@ -228,14 +230,18 @@ async fn resume_paused(
     Ok(())
 }
 
-/// Checks the answers of the command against the requests of the run, before the first is used.
-fn check_answers(options: &mut RunOptions, prepared: &PreparedEnsemble, records: &[Record]) -> Result<(), CliError> {
+/// Checks the answers of the command against the pending requests of the run, and replaces their names by addresses.
+fn check_answers_before_use(
+    options: &mut RunOptions,
+    prepared: &PreparedEnsemble,
+    records: &[Record],
+) -> Result<(), CliError> {
     let state = ConversationState::from_records(prepared.plan.clone(), records).map_err(RunError::from)?;
     let pending: Vec<PendingRequest> = state.pending_requests().cloned().collect();
     let is_over = state
         .run_end()
         .is_some_and(|ended| !ended.completion_reason.is_resumable());
-    let checked = check_option_answers(options, &pending, records.iter(), is_over);
+    let checked = check_and_resolve_answers(options, &pending, records.iter(), is_over);
     checked.map_err(|refusal| CliError::from(RunError::from(refusal)))?;
     let agents = &prepared.plan.ensemble().agents;
     let asks_nobody = |given: &String| {
@@ -258,44 +264,44 @@ fn check_answers(options: &mut RunOptions, prepared: &PreparedEnsemble, records:
     }
 }
 
-/// Returns the outcome of a run that could be resumed if it were recorded on this machine.
-fn resumable_outcome(records: &[Record]) -> Option<CompletionReason> {
+/// Returns the outcome of a run that ended but can be resumed after it was copied to this machine.
+fn resumable_end(records: &[Record]) -> Option<CompletionReason> {
     match &records.last()?.event {
         Event::RunEnded(ended) => Some(ended.completion_reason).filter(|reason| reason.is_resumable()),
         _ => None,
     }
 }
 
-/// Returns an id for a new run.
+/// Generates the id of a new run from the time and a random number.
 fn new_run_id(host: &RunHost) -> RunId {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a number from 0 to the number of ids"
     )]
-    let number = (host.random_number() * f64::from(RunId::PER_TIME)) as u32;
-    RunId::from_time(Utc::now(), number)
+    let number = (host.random_number() * f64::from(RunId::IDS_PER_TIME)) as u32;
+    RunId::from_time_and_number(Utc::now(), number)
 }
 
-/// Records of a run, or a signal that arrived before them.
-enum RunNews {
+/// Records of a run from the engine, or a signal that arrived before them.
+enum RecordsOrSignal {
     Records(Box<RecordsReply>),
     Signal(RunCanceller),
 }
 
-/// A run on the engine that is shown here.
-struct FollowedRun<'a> {
+/// Run on the engine that the command shows.
+struct FollowedEngineRun<'a> {
     remote: EngineClient,
     id: RunId,
     state: ConversationState,
     reporter: Box<dyn Reporter + Send>,
     operator: Arc<dyn Operator>,
-    /// Answers that were given with the command.
+    /// Answers of the options of the command.
     answers: AnswerQueue,
-    /// Tools that may be called, and tools that may not, of which nobody is asked here.
+    /// Tools that may be called without a question. The next field lists the tools that may not be called.
     allowed_tools: Vec<String>,
     denied_tools: Vec<String>,
-    /// The run was cut short after so many records, and goes on soon: until then its end is none.
+    /// Number of the last record before the run is resumed. Until then, the end of the run is ignored.
     resumes_after: Option<u64>,
     /// Whether the run records a success with exhausted agents as no success from an answer of this command on.
     refuses_exhausted: bool,
@@ -304,16 +310,16 @@ struct FollowedRun<'a> {
     surroundings: &'a CliEnvironment,
 }
 
-impl FollowedRun<'_> {
-    /// Shows the run as [`Self::show_until_end`] does. After an error, prints how to follow the run again.
-    async fn show_with_notes(
+impl FollowedEngineRun<'_> {
+    /// Shows the run until it ends or waits. After an error of the engine, prints the command that follows the run again.
+    async fn show_with_follow_hint(
         self,
         prepared: &PreparedEnsemble,
         signals: SignalReceiver,
-        ending: EndReporter<'_>,
+        ending: RunEndReporter<'_>,
     ) -> Result<u8, CliError> {
         let (id, url, surroundings) = (self.id.clone(), self.remote.url().to_owned(), self.surroundings);
-        let shown = self.show_until_end(prepared, signals, ending).await;
+        let shown = self.show_until_end_or_wait(prepared, signals, ending).await;
         if let Err(CliError::Remote(_)) = &shown {
             surroundings.print_err(&format!(
                 "note: run {id} remains on the engine; to follow it again: ensemble resume {id} --on {url}\n"
@@ -323,14 +329,14 @@ impl FollowedRun<'_> {
     }
 
     /// Returns the records from this one on. Prints a note if the engine or the workers do not answer.
-    async fn fetch_news(&self, next: u64, signals: &mut SignalReceiver) -> Result<RunNews, CliError> {
+    async fn fetch_records_or_signal(&self, next: u64, signals: &mut SignalReceiver) -> Result<RecordsOrSignal, CliError> {
         let mut fetch = std::pin::pin!(self.remote.follow_records(self.id.as_str(), next));
         let mut absence = std::pin::pin!(self.remote.wait_for_absence());
         let mut is_noted = false;
         loop {
             tokio::select! {
-                reply = &mut fetch => return Ok(RunNews::Records(Box::new(reply?))),
-                by = signals.wait_for_signal() => return Ok(RunNews::Signal(by)),
+                reply = &mut fetch => return Ok(RecordsOrSignal::Records(Box::new(reply?))),
+                by = signals.wait_for_signal() => return Ok(RecordsOrSignal::Signal(by)),
                 absence = &mut absence, if !is_noted => {
                     is_noted = true;
                     self.surroundings.print_err(&format!("note: {absence}; waiting up to a minute\n"));
@@ -339,10 +345,10 @@ impl FollowedRun<'_> {
         }
     }
 
-    /// Prints a note if the engine has paused the run, and returns whether it has.
-    async fn note_pause(&self) -> bool {
+    /// Prints a note if the engine has paused the run. Returns whether the run is paused.
+    async fn print_note_if_paused(&self) -> bool {
         let (id, url) = (&self.id, self.remote.url());
-        let Ok((_, paused)) = list_paused_runs(None, url).await else {
+        let Ok((_, paused)) = list_paused_calls(None, url).await else {
             return false;
         };
         let is_paused = paused.contains_key(id);
@@ -354,24 +360,27 @@ impl FollowedRun<'_> {
         is_paused
     }
 
-    /// Shows the run until it is over, or waits for an answer that nobody here gives. A signal cancels the run.
-    async fn show_until_end(
+    /// Shows the run until it ends, or waits for an answer without a source in this process. A signal cancels the run. Returns the exit code.
+    async fn show_until_end_or_wait(
         mut self,
         prepared: &PreparedEnsemble,
         mut signals: SignalReceiver,
-        ending: EndReporter<'_>,
+        ending: RunEndReporter<'_>,
     ) -> Result<u8, CliError> {
-        signals.set_run(&self.id);
+        signals.set_run_to_kill(&self.id);
         let (mut silent_since, mut is_pause_noted) = (Instant::now(), false);
         loop {
-            if silent_since.elapsed() > PAUSE_CHECK && !is_pause_noted {
-                is_pause_noted = self.note_pause().await;
+            if silent_since.elapsed() > PAUSE_CHECK_DELAY && !is_pause_noted {
+                is_pause_noted = self.print_note_if_paused().await;
                 silent_since = Instant::now();
             }
-            let records_reply = match self.fetch_news(self.state.next_seq(), &mut signals).await? {
-                RunNews::Records(records_reply) => *records_reply,
-                RunNews::Signal(by) => {
-                    self.cancel_run(&by.to_string()).await?;
+            let records_reply = match self
+                .fetch_records_or_signal(self.state.next_seq(), &mut signals)
+                .await?
+            {
+                RecordsOrSignal::Records(records_reply) => *records_reply,
+                RecordsOrSignal::Signal(by) => {
+                    self.cancel_now_or_after_resume(&by.to_string()).await?;
                     continue;
                 }
             };
@@ -390,7 +399,7 @@ impl FollowedRun<'_> {
             {
                 self.resumes_after = None;
                 if let Some(by) = self.cancelled_by.take() {
-                    self.cancel_run(&by).await?;
+                    self.cancel_now_or_after_resume(&by).await?;
                 }
                 continue;
             }
@@ -401,30 +410,31 @@ impl FollowedRun<'_> {
             let waits = run_end.is_some_and(|ended| ended.completion_reason == CompletionReason::WaitingForInput);
             if waits {
                 tokio::select! {
-                    answered = self.answer_pending() => if !answered? {
+                    answered = self.answer_one_pending_request() => if !answered? {
                         return Ok(ending.print_result(&self.state, prepared, &[]));
                     },
-                    by = signals.wait_for_signal() => self.cancel_run(&by.to_string()).await?,
+                    by = signals.wait_for_signal() => self.cancel_now_or_after_resume(&by.to_string()).await?,
                 }
             } else if !is_news {
                 tokio::select! {
-                    () = tokio::time::sleep(PAUSE) => {}
-                    by = signals.wait_for_signal() => self.cancel_run(&by.to_string()).await?,
+                    () = tokio::time::sleep(FETCH_PAUSE) => {}
+                    by = signals.wait_for_signal() => self.cancel_now_or_after_resume(&by.to_string()).await?,
                 }
             }
         }
     }
 
-    async fn cancel_run(&mut self, by: &str) -> Result<(), CliError> {
+    /// Cancels the run on behalf of `by`. Records the cancellation for later if the run is about to be resumed.
+    async fn cancel_now_or_after_resume(&mut self, by: &str) -> Result<(), CliError> {
         if self.resumes_after.is_some() {
             self.cancelled_by = Some(by.to_owned());
             return Ok(());
         }
-        let impatient = self.remote.clone().without_patience();
+        let impatient = self.remote.clone().with_fast_failures();
         Ok(impatient.cancel_run(self.id.as_str(), by).await?)
     }
 
-    /// Returns the answer that was given with the command, or that somebody gives here.
+    /// Takes the answer from the options of the command, or asks the operator. Returns `None` if the operator does not answer.
     async fn answer_text(&self, request: PendingRequest) -> Option<(Value, AnswerAuthor)> {
         if let Some(answer) = self.answers.take_answer(&request.address, request.execution) {
             return Some(answer);
@@ -444,8 +454,9 @@ impl FollowedRun<'_> {
         }
     }
 
-    /// Returns whether a tool may be called: what was said with the command, or what somebody decides here.
-    async fn decide_permission(
+    /// Decides from the options of the command whether a tool may be called, or asks the operator.
+    /// Returns `None` if the operator does not decide.
+    async fn decide_or_ask_permission(
         &self,
         request: PendingRequest,
         wanted: &ToolPermissionRequest,
@@ -474,9 +485,9 @@ impl FollowedRun<'_> {
         }
     }
 
-    /// Answers the first request for which there is an answer here. Only the first request of each execution is asked. Returns
-    /// `false` if nobody here can answer any.
-    async fn answer_pending(&mut self) -> Result<bool, CliError> {
+    /// Sends the answer to one pending request and waits a moment. Considers the first request of each execution.
+    /// Returns `false` if no request can be answered here.
+    async fn answer_one_pending_request(&mut self) -> Result<bool, CliError> {
         let slots = self.state.open_turn().into_iter().flat_map(|turn| &turn.slots);
         let open = slots.filter_map(|slot| match &slot.progress {
             ExecutionProgress::Waiting(requests) => Some((slot.start.clone(), requests.first()?.clone())),
@@ -488,7 +499,7 @@ impl FollowedRun<'_> {
             // The request can be that of a nested run. The answer goes to the outermost run, which passes it on.
             let operator_answer = match request.question.permission.clone() {
                 Some(permission) => {
-                    let decided = self.decide_permission(request, &permission).await;
+                    let decided = self.decide_or_ask_permission(request, &permission).await;
                     decided.map(|(decision, by)| (Value::Null, Some(decision), by))
                 }
                 None => self.answer_text(request).await.map(|(answer, by)| (answer, None, by)),
@@ -501,7 +512,7 @@ impl FollowedRun<'_> {
         let Some((start, digest, (answer, decision, by))) = answered_request else {
             return Ok(false);
         };
-        let answer = QuestionAnswer {
+        let answer = SentQuestionAnswer {
             agent: start.agent.to_string(),
             execution: start.execution,
             asked: self.state.next_seq(),
@@ -514,7 +525,7 @@ impl FollowedRun<'_> {
         };
         self.remote.send_answer(self.id.as_str(), &answer).await?;
         // The run goes on when it has taken the answer.
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(FETCH_PAUSE).await;
         Ok(true)
     }
 }

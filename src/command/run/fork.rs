@@ -1,8 +1,8 @@
 //! `ensemble fork` and `ensemble rerun`: start a new run with the records of another run.
 
-use super::driver::{EndReporter, QueuedMessages, drive_run};
+use super::driver::{CommandLineMessages, RunEndReporter, drive_run_to_end};
 use super::run_options;
-use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
+use crate::command::run::arguments::{AnsweringArgs, RunExecutionArgs, RunOutputArgs};
 use crate::command::run::reporters::build_display;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
@@ -35,10 +35,10 @@ pub(crate) struct ForkArgs {
     pub answering: AnsweringArgs,
     /// Output.
     #[command(flatten)]
-    pub showing: ShowingArgs,
+    pub showing: RunOutputArgs,
     /// Execution.
     #[command(flatten)]
-    pub driving: DrivingArgs,
+    pub driving: RunExecutionArgs,
 }
 
 /// `ensemble rerun`.
@@ -62,56 +62,56 @@ pub(crate) struct RerunArgs {
     pub answering: AnsweringArgs,
     /// Output.
     #[command(flatten)]
-    pub showing: ShowingArgs,
+    pub showing: RunOutputArgs,
     /// Execution.
     #[command(flatten)]
-    pub driving: DrivingArgs,
+    pub driving: RunExecutionArgs,
 }
 
-/// `ensemble fork`.
+/// Executes `ensemble fork`: starts a run with the first turns of another run, and drives it to its end. Returns the exit code.
 pub(crate) fn fork_run(args: &ForkArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let showing = build_display(&args.showing, surroundings).with_limit_refusal(&args.driving);
-    let runs = surroundings.runs_with(&showing.operator);
+    let runs = surroundings.runs_with_operator(&showing.operator);
     let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
-    let mut options = run_options::add_set_values(options, &args.set)?;
+    let mut options = run_options::with_set_values(options, &args.set)?;
     let set = std::mem::take(&mut options.context);
-    let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
+    let ending = RunEndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let edited = args.ensemble.as_deref();
         let fork = runs
             .prepare_fork(args.run.as_deref(), args.at_turn, set, edited, options)
             .await?;
         print_changes(&fork.changes, &args.showing, surroundings);
-        drive_run(fork.ready, QueuedMessages::default(), ending).await
+        drive_run_to_end(fork.ready, CommandLineMessages::default(), ending).await
     })
 }
 
-/// `ensemble rerun`.
+/// Executes `ensemble rerun`: repeats an execution in a new run, and drives the run to its end. Returns the exit code.
 pub(crate) fn rerun_execution(args: &RerunArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let RerunTarget { agent, part, turn } = parse_target(&args.from)?;
     let showing = build_display(&args.showing, surroundings).with_limit_refusal(&args.driving);
-    let runs = surroundings.runs_with(&showing.operator);
+    let runs = surroundings.runs_with_operator(&showing.operator);
     let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
-    let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
+    let ending = RunEndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let edited = args.ensemble.as_deref();
         let fork = runs
             .prepare_rerun(args.run.as_deref(), agent, part, turn, edited, options)
             .await?;
         print_changes(&fork.changes, &args.showing, surroundings);
-        let messages: QueuedMessages = fork.messages.into_iter().collect();
-        drive_run(fork.ready, messages, ending).await
+        let messages: CommandLineMessages = fork.messages.into_iter().collect();
+        drive_run_to_end(fork.ready, messages, ending).await
     })
 }
 
-/// An execution, or a part of it.
+/// Execution, or a part of an execution, that `ensemble rerun` repeats.
 struct RerunTarget<'a> {
     agent: &'a str,
     part: Option<&'a str>,
     turn: u32,
 }
 
-/// Parses `agent@turn` or `agent[key]@turn`. A key may contain any character.
+/// Parses `AGENT@TURN` or `AGENT[KEY]@TURN`. A key may contain any character.
 fn parse_target(given: &str) -> Result<RerunTarget<'_>, CliError> {
     let parsed = given.rsplit_once('@').and_then(|(executed, turn)| {
         let turn = turn.parse().ok().filter(|turn| *turn > 0)?;
@@ -124,8 +124,8 @@ fn parse_target(given: &str) -> Result<RerunTarget<'_>, CliError> {
     parsed.ok_or_else(|| CliError::usage_error(format!("--from takes AGENT@TURN or AGENT[KEY]@TURN, not `{given}`")))
 }
 
-/// Prints the changes since the other run, why agents are executed again, and which changed agents ran before the fork.
-pub(crate) fn print_changes(fork: &ForkChanges, showing: &ShowingArgs, surroundings: &CliEnvironment) {
+/// Prints the changes since the other run, the reasons why agents run again, and the changed agents that ran before the fork.
+pub(crate) fn print_changes(fork: &ForkChanges, showing: &RunOutputArgs, surroundings: &CliEnvironment) {
     if showing.quiet {
         return;
     }

@@ -13,7 +13,7 @@ pub(super) mod resume;
 pub(super) mod run;
 pub(super) mod run_options;
 
-use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
+use crate::command::run::arguments::{AnsweringArgs, RunExecutionArgs, RunOutputArgs};
 use crate::command::setup::completions;
 use clap::{ArgAction, Args};
 use std::path::PathBuf;
@@ -40,17 +40,17 @@ pub(crate) struct RunArgs {
     pub context: Option<PathBuf>,
     /// Replace every result of this agent with TEXT; the agent does not run. A TEXT that is valid JSON becomes a JSON
     /// output. The reports of the run, and of runs that continue it, name the stub
-    #[arg(long = "stub", value_name = "AGENT=TEXT|@FILE", add = completions::complete_stubs(), action = ArgAction::Append)]
+    #[arg(long = "stub", value_name = "AGENT=TEXT|@FILE", add = completions::complete_stub_agents(), action = ArgAction::Append)]
     pub stub: Vec<String>,
     /// Let the model of this profile answer for this input agent or script agent
-    #[arg(long = "respond", value_name = "AGENT=PROFILE", add = completions::complete_responders(), action = ArgAction::Append)]
+    #[arg(long = "respond", value_name = "AGENT=PROFILE", add = completions::complete_responder_agents(), action = ArgAction::Append)]
     pub respond: Vec<String>,
     /// Answers and models.
     #[command(flatten)]
     pub answering: AnsweringArgs,
     /// Output.
     #[command(flatten)]
-    pub showing: ShowingArgs,
+    pub showing: RunOutputArgs,
     /// Print which agents would run first and why others would not, but run none
     #[arg(long)]
     pub dry_run: bool,
@@ -68,7 +68,7 @@ pub(crate) struct RunArgs {
     pub detach: bool,
     /// Execution.
     #[command(flatten)]
-    pub driving: DrivingArgs,
+    pub driving: RunExecutionArgs,
 }
 
 /// `ensemble resume`.
@@ -88,7 +88,7 @@ pub(crate) struct ResumeArgs {
     pub answering: AnsweringArgs,
     /// Output.
     #[command(flatten)]
-    pub showing: ShowingArgs,
+    pub showing: RunOutputArgs,
     /// Resume a run on the durable execution engine with this ingress address. The command shows the run from its
     /// start, and answers its questions
     #[arg(long, value_name = "URL", conflicts_with_all = ["ensemble", "model", "cache", "cache_only", "mcp_config", "live", "durability"])]
@@ -98,5 +98,5 @@ pub(crate) struct ResumeArgs {
     pub admin: Option<String>,
     /// Execution.
     #[command(flatten)]
-    pub driving: DrivingArgs,
+    pub driving: RunExecutionArgs,
 }

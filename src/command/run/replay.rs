@@ -1,4 +1,4 @@
-//! `ensemble replay`: decides every turn of a record again, with the recorded results, and shows the first difference.
+//! `ensemble replay`: repeats every decision of a record with the recorded results, and shows the first difference.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::run_options;
-use crate::command::run::arguments::{AnsweringArgs, RunOutput, ShowingArgs};
+use crate::command::run::arguments::{AnsweringArgs, RunOutputArgs, RunOutputFormat};
 use crate::command::run::reporters::build_display;
 use crate::command::runs::{find_batch, replay_batch};
 use crate::command::setup::completions;
@@ -21,7 +21,7 @@ use ensemble_core::store::Durability;
 use ensemble_reports::report::{RunResult, format_count};
 use ensemble_runs::RunOptions;
 use ensemble_runs::batch::BatchSummary;
-use ensemble_runs::replay::{LogPositionCallback, ReplayOptions, ReplayOutcome, ReplayResult, RunRecord};
+use ensemble_runs::replay::{LogPositionCallback, ReplayOptions, ReplayOutcome, ReplayResult, ReplaySource};
 
 /// `ensemble replay`.
 #[derive(Debug, Args)]
@@ -43,10 +43,10 @@ pub(crate) struct ReplayArgs {
     pub answering: AnsweringArgs,
     /// Output.
     #[command(flatten)]
-    pub showing: ShowingArgs,
+    pub showing: RunOutputArgs,
 }
 
-/// `ensemble replay`.
+/// Executes `ensemble replay` for a run, a journal, a saved result or a batch. Returns the exit code.
 pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if let Some(batch) = args
         .record
@@ -58,24 +58,24 @@ pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) ->
         return replay_all_rows(&batch, args, surroundings);
     }
     let showing = build_display(&args.showing, surroundings);
-    let runs = surroundings.runs_with(&showing.operator);
+    let runs = surroundings.runs_with_operator(&showing.operator);
     let mut run = match args.live.is_empty() {
         true => RunOptions::default(),
         false => run_options::answering_options(&args.answering, surroundings)?.with_durability(Durability::None),
     };
     run.live_output = showing.live_output;
-    let is_story = args.showing.verbose || args.showing.output == RunOutput::Events;
+    let is_story = args.showing.verbose || args.showing.output == RunOutputFormat::Events;
     if is_story {
         run.reporters.push(showing.reporter);
     }
     let replayed = block_on(async {
         let record = runs.resolve_record(args.record.as_deref()).await?;
-        let bar = progress_bar(&record, args, surroundings);
+        let bar = progress_bar_for_long_record(&record, args, surroundings);
         let options = ReplayOptions {
             ensemble: args.ensemble.clone(),
             live: args.live.clone(),
             run,
-            keeps_history: is_story || args.showing.output != RunOutput::Human,
+            keeps_history: is_story || args.showing.output != RunOutputFormat::Human,
             progress: bar.as_ref().map(|bar| {
                 let bar = bar.clone();
                 Box::new(move |position| bar.set_position(position)) as Box<LogPositionCallback>
@@ -88,11 +88,14 @@ pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) ->
         }
         Ok(replayed?)
     })?;
-    let words = render_replay(&replayed, args.showing.quiet);
+    let words = render_replay_result(&replayed, args.showing.quiet);
     match args.showing.output {
-        RunOutput::Human => surroundings.print_out(&words),
-        RunOutput::Json => surroundings.print_as(RunOutput::Json, &replay_to_json(&replayed.outcome, &replayed.state)),
-        RunOutput::Events => surroundings.print_err(&words),
+        RunOutputFormat::Human => surroundings.print_out(&words),
+        RunOutputFormat::Json => surroundings.print_out_in_format(
+            RunOutputFormat::Json,
+            &replay_to_json(&replayed.outcome, &replayed.state),
+        ),
+        RunOutputFormat::Events => surroundings.print_err(&words),
     }
     Ok(match replayed.outcome {
         ReplayOutcome::Diverged(_) => exit::DIVERGED,
@@ -100,9 +103,12 @@ pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) ->
     })
 }
 
-/// Replays the runs of all rows of a batch.
+/// Replays the runs of all rows of a batch, and prints the results. Returns the exit code.
+///
+/// # Errors
+/// The options are for one run.
 fn replay_all_rows(batch: &BatchSummary, args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    if !args.live.is_empty() || args.showing.output == RunOutput::Events {
+    if !args.live.is_empty() || args.showing.output == RunOutputFormat::Events {
         let message = format!(
             "`{}` is a batch: --live and --output events are for one run",
             batch.name
@@ -113,8 +119,8 @@ fn replay_all_rows(batch: &BatchSummary, args: &ReplayArgs, surroundings: &CliEn
         );
         return Err(CliError::usage_error_with_help(message, help));
     }
-    let runs = surroundings.project_runs();
-    let as_json = args.showing.output == RunOutput::Json;
+    let runs = surroundings.runs_without_operator();
+    let as_json = args.showing.output == RunOutputFormat::Json;
     block_on(replay_batch(
         batch,
         args.ensemble.as_deref(),
@@ -123,14 +129,20 @@ fn replay_all_rows(batch: &BatchSummary, args: &ReplayArgs, surroundings: &CliEn
     ))
 }
 
-/// Returns a progress bar, on a terminal and for a long record.
-fn progress_bar(record: &RunRecord, args: &ReplayArgs, surroundings: &CliEnvironment) -> Option<ProgressBar> {
+/// Creates a progress bar in bytes. Returns `None` for a short record, a quiet command, or without a terminal.
+fn progress_bar_for_long_record(
+    record: &ReplaySource,
+    args: &ReplayArgs,
+    surroundings: &CliEnvironment,
+) -> Option<ProgressBar> {
     const LONG: u64 = 16 << 20;
     let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let length = match record {
-        RunRecord::Run(run) => run.folder().map_or(0, |folder| length(&folder.join("journal.jsonl"))),
-        RunRecord::Journal(path) => length(path),
-        RunRecord::Result(_) => 0,
+        ReplaySource::Run(run) => run
+            .run_folder()
+            .map_or(0, |folder| length(&folder.join("journal.jsonl"))),
+        ReplaySource::Journal(path) => length(path),
+        ReplaySource::Result(_) => 0,
     };
     if length <= LONG || !surroundings.streams.err_is_terminal || args.showing.quiet {
         return None;
@@ -143,13 +155,14 @@ fn progress_bar(record: &RunRecord, args: &ReplayArgs, surroundings: &CliEnviron
     })
 }
 
-fn render_replay(replayed: &ReplayResult, quiet: bool) -> String {
+/// Renders the result of the replay. With `quiet`, renders only a divergence.
+fn render_replay_result(replayed: &ReplayResult, quiet: bool) -> String {
     match &replayed.outcome {
         ReplayOutcome::Same | ReplayOutcome::CutShort { .. } if quiet => String::new(),
         ReplayOutcome::Same => format!(
             "✓ the same: {} in {}\n",
             format_count(replayed.equal_decisions, "decision"),
-            format_count(replayed.state.finished_turns().into(), "turn")
+            format_count(replayed.state.finished_turn_count().into(), "turn")
         ),
         ReplayOutcome::CutShort { turn } => {
             format!("✓ the same up to the end of the record, which ends before turn {turn}\n")
@@ -171,6 +184,7 @@ fn render_replay(replayed: &ReplayResult, quiet: bool) -> String {
     }
 }
 
+/// Converts the outcome of the replay and the state of the run to a JSON document.
 fn replay_to_json(outcome: &ReplayOutcome, state: &ConversationState) -> String {
     let mut document = serde_json::to_value(RunResult(state)).unwrap_or_default();
     if let (Value::Object(document), ReplayOutcome::Diverged(divergence)) = (&mut document, outcome) {

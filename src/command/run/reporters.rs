@@ -1,34 +1,34 @@
-//! The reporter, the listener and the operator of a run, as the command line selects them.
+//! Reporter, receiver of live output and operator of a run, from the options of a command.
 
 use std::sync::Arc;
 
-use crate::command::run::arguments::{DrivingArgs, RunOutput, ShowingArgs};
+use crate::command::run::arguments::{RunExecutionArgs, RunOutputArgs, RunOutputFormat};
 use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::lines::InputLines;
 use crate::terminal::operator::TerminalOperator;
 use ensemble_core::operator::{Operator, UnattendedOperator};
-use ensemble_core::thread::LiveOutput;
+use ensemble_core::thread::LiveOutputReceiver;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 use ensemble_reports::report::{
     self, ConsoleWriter, FailOnLimitReporter, HumanReporter, JsonEventPrinter, NoReporter, OutputVerbosity, Reporter,
 };
 
-/// The reporter, the receiver of live output and the operator of a run.
+/// Reporter, receiver of live output and operator of a run.
 pub(crate) struct RunDisplay {
-    /// The reporter.
+    /// Reporter of the events.
     pub(crate) reporter: Box<dyn Reporter + Send>,
-    /// The receiver of live output: it gets replies while they arrive.
-    pub(crate) live_output: Option<Arc<dyn LiveOutput>>,
-    /// The printer of events, if they are printed.
+    /// Receiver of live output, which gets replies while they arrive.
+    pub(crate) live_output: Option<Arc<dyn LiveOutputReceiver>>,
+    /// Printer of events, if the command prints events.
     pub(crate) events: Option<JsonEventPrinter>,
-    /// The operator.
+    /// Operator that answers questions.
     pub(crate) operator: Arc<dyn Operator>,
 }
 
 impl RunDisplay {
-    /// With a reporter to which a success with exhausted agents is no success, if the arguments say so.
+    /// Makes the reporter treat a success with exhausted agents as a failure, if `--fail-on-limit` is set.
     #[must_use]
-    pub(crate) fn with_limit_refusal(self, driving: &DrivingArgs) -> Self {
+    pub(crate) fn with_limit_refusal(self, driving: &RunExecutionArgs) -> Self {
         match driving.fail_on_limit {
             true => Self {
                 reporter: Box::new(FailOnLimitReporter::new(self.reporter)),
@@ -39,21 +39,25 @@ impl RunDisplay {
     }
 }
 
-/// Returns the reporter, the receiver of live output and the operator for these arguments.
-pub(crate) fn build_display(args: &ShowingArgs, surroundings: &CliEnvironment) -> RunDisplay {
-    build_remote_display(None, args, surroundings)
+/// Builds the reporter, the receiver of live output and the operator from the output options.
+pub(crate) fn build_display(args: &RunOutputArgs, surroundings: &CliEnvironment) -> RunDisplay {
+    build_engine_run_display(None, args, surroundings)
 }
 
-/// Likewise, for a run on the engine with this address.
-pub(crate) fn build_remote_display(url: Option<&str>, args: &ShowingArgs, surroundings: &CliEnvironment) -> RunDisplay {
+/// Builds the display of a run on the engine with this address, or of a local run if `url` is `None`.
+pub(crate) fn build_engine_run_display(
+    url: Option<&str>,
+    args: &RunOutputArgs,
+    surroundings: &CliEnvironment,
+) -> RunDisplay {
     let human =
         |console: &ConsoleWriter| HumanReporter::new(console.clone(), chosen_verbosity(args)).with_engine_url(url);
-    build_display_with(args, surroundings, &InputLines::new(surroundings.streams), human)
+    build_display_with_reporter(args, surroundings, &InputLines::new(surroundings.streams), human)
 }
 
-/// Returns the same, with another human reporter, and with lines of standard input that are shared with another reader.
-pub(crate) fn build_display_with(
-    args: &ShowingArgs,
+/// Builds a display with the human reporter of the function `human`, and with lines of standard input that another reader shares.
+pub(crate) fn build_display_with_reporter(
+    args: &RunOutputArgs,
     surroundings: &CliEnvironment,
     lines: &InputLines,
     human: impl FnOnce(&ConsoleWriter) -> HumanReporter,
@@ -61,20 +65,20 @@ pub(crate) fn build_display_with(
     let streams = surroundings.streams;
     let mut asks_on = None;
     let mut events = None;
-    let mut live_output: Option<Arc<dyn LiveOutput>> = None;
+    let mut live_output: Option<Arc<dyn LiveOutputReceiver>> = None;
     let reporter: Box<dyn Reporter + Send> = match args.output {
-        RunOutput::Json => Box::new(NoReporter),
-        RunOutput::Events => Box::new(
+        RunOutputFormat::Json => Box::new(NoReporter),
+        RunOutputFormat::Events => Box::new(
             events
-                .insert(JsonEventPrinter::new(streams.out_with_style(EscapeStyle::Json)))
+                .insert(JsonEventPrinter::new(streams.out_in_format(EscapeStyle::Json)))
                 .clone(),
         ),
-        RunOutput::Human => {
+        RunOutputFormat::Human => {
             let show = streams.err_is_terminal && !args.quiet;
             let showing = report::ConsoleOptions {
                 progress: show,
                 live: show && streams.out_is_terminal,
-                has_one_reader: streams.are_same_file(),
+                has_one_reader: streams.are_out_and_err_same_file(),
                 whole: args.verbose,
                 out_width: streams.out_width(),
                 err_width: streams.err_width(),
@@ -85,7 +89,7 @@ pub(crate) fn build_display_with(
             } else {
                 EscapeStyle::Text
             };
-            let console = ConsoleWriter::new(streams.out_with_style(spelling), streams.human_err(), showing);
+            let console = ConsoleWriter::new(streams.out_in_format(spelling), streams.human_err(), showing);
             asks_on = Some(console.clone());
             live_output = Some(Arc::new(console.clone()));
             Box::new(human(&console))
@@ -109,8 +113,8 @@ pub(crate) fn build_display_with(
     }
 }
 
-/// Returns the verbosity of the output.
-pub(crate) fn chosen_verbosity(args: &ShowingArgs) -> OutputVerbosity {
+/// Returns the verbosity that the output options select.
+pub(crate) fn chosen_verbosity(args: &RunOutputArgs) -> OutputVerbosity {
     match (args.quiet, args.verbose) {
         (true, _) => OutputVerbosity::Quiet,
         (_, true) => OutputVerbosity::Verbose,

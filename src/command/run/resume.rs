@@ -1,11 +1,11 @@
 //! `ensemble resume` and `ensemble continue`: continue a run from its journal.
 
-use super::driver::{EndReporter, QueuedMessages, drive_run, warn_incomplete_record};
+use super::driver::{CommandLineMessages, RunEndReporter, drive_run_to_end, print_incomplete_record_warning};
 use super::engine;
-use super::reporters::{build_display, build_remote_display};
+use super::reporters::{build_display, build_engine_run_display};
 use super::run_options;
 use crate::command::run::ResumeArgs;
-use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
+use crate::command::run::arguments::{AnsweringArgs, RunExecutionArgs, RunOutputArgs};
 use crate::command::run::fork::print_changes;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
@@ -43,66 +43,71 @@ pub(crate) struct ContinueArgs {
     pub answering: AnsweringArgs,
     /// Output.
     #[command(flatten)]
-    pub showing: ShowingArgs,
+    pub showing: RunOutputArgs,
     /// Execution.
     #[command(flatten)]
-    pub driving: DrivingArgs,
+    pub driving: RunExecutionArgs,
 }
 
-/// `ensemble resume`.
+/// Executes `ensemble resume`: continues an interrupted or waiting run to its end. Returns the exit code.
 pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let showing =
-        build_remote_display(args.on.as_deref(), &args.showing, surroundings).with_limit_refusal(&args.driving);
+        build_engine_run_display(args.on.as_deref(), &args.showing, surroundings).with_limit_refusal(&args.driving);
     if let Some(url) = &args.on {
-        return engine::resume_remotely(url, args, showing, surroundings);
+        return engine::resume_on_engine(url, args, showing, surroundings);
     }
-    let runs = surroundings.runs_with(&showing.operator);
+    let runs = surroundings.runs_with_operator(&showing.operator);
     let mut options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
-    let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
+    let ending = RunEndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         if let Some(file) = &args.ensemble {
             let fork = runs.prepare_edited_resume(args.run.as_deref(), file, options).await?;
             print_changes(&fork.changes, &args.showing, surroundings);
-            return drive_run(fork.ready, QueuedMessages::default(), ending).await;
+            return drive_run_to_end(fork.ready, CommandLineMessages::default(), ending).await;
         }
-        let leased_run = runs.lease_run(args.run.as_deref()).await?;
-        leased_run.check_answers(&mut options).await?;
+        let leased_run = runs.lease_and_load_run(args.run.as_deref()).await?;
+        leased_run.check_resume_options(&mut options).await?;
         let recorded = leased_run.recorded_run();
         if recorded.journal.is_torn {
-            warn_incomplete_record(recorded.run.folder(), surroundings);
+            print_incomplete_record_warning(recorded.run.run_folder(), surroundings);
         }
-        if recorded.has_ended() {
+        if recorded.has_final_end() {
             for reporter in &mut options.reporters {
-                report_again(recorded, &mut **reporter)?;
+                report_all_records(recorded, &mut **reporter)?;
             }
             return Ok(ending.print_result(&recorded.state, &recorded.prepared, &[]));
         }
         if !args.showing.quiet {
-            note_changes(recorded, "resume", surroundings);
+            print_change_notes(recorded, "resume", surroundings);
         }
-        let ending = ending.refuse_unused_answers();
-        drive_run(leased_run.prepare_resume(options)?, QueuedMessages::default(), ending).await
+        let ending = ending.with_unused_answers_refused();
+        drive_run_to_end(
+            leased_run.prepare_resume(options)?,
+            CommandLineMessages::default(),
+            ending,
+        )
+        .await
     })
 }
 
-/// `ensemble continue`.
+/// Executes `ensemble continue`: adds a message to a run that has ended, and drives the run to its end. Returns the exit code.
 pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let showing = build_display(&args.showing, surroundings).with_limit_refusal(&args.driving);
-    let runs = surroundings.runs_with(&showing.operator);
+    let runs = surroundings.runs_with_operator(&showing.operator);
     let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
-    let mut options = run_options::add_set_values(options, &args.set)?;
+    let mut options = run_options::with_set_values(options, &args.set)?;
     let set = std::mem::take(&mut options.context);
-    let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
-    let messages: QueuedMessages = args.then.iter().map(|text| text.as_str().into()).collect();
+    let ending = RunEndReporter::new(&args.driving, &args.showing, surroundings);
+    let messages: CommandLineMessages = args.then.iter().map(|text| text.as_str().into()).collect();
     block_on(async {
-        let leased_run = runs.lease_run(args.run.as_deref()).await?;
+        let leased_run = runs.lease_and_load_run(args.run.as_deref()).await?;
         let recorded = leased_run.recorded_run();
         if recorded.journal.is_torn {
-            warn_incomplete_record(recorded.run.folder(), surroundings);
+            print_incomplete_record_warning(recorded.run.run_folder(), surroundings);
         }
         // The error that the run has not ended comes before other errors.
-        let message = match run_options::read_text(&args.message, surroundings) {
-            Err(error) if recorded.can_continue() => return Err(error),
+        let message = match run_options::read_text_argument(&args.message, surroundings) {
+            Err(error) if recorded.can_continue_with_message() => return Err(error),
             message => message.unwrap_or_default(),
         };
         if let Some(file) = &args.ensemble {
@@ -112,12 +117,12 @@ pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -
                 .prepare_edited_continuation(run, file, message, set, options)
                 .await?;
             print_changes(&fork.changes, &args.showing, surroundings);
-            return drive_run(fork.ready, messages, ending).await;
+            return drive_run_to_end(fork.ready, messages, ending).await;
         }
-        if !args.showing.quiet && recorded.can_continue() {
-            note_changes(recorded, "continue", surroundings);
+        if !args.showing.quiet && recorded.can_continue_with_message() {
+            print_change_notes(recorded, "continue", surroundings);
         }
-        drive_run(
+        drive_run_to_end(
             leased_run.prepare_continuation(message, set, options)?,
             messages,
             ending,
@@ -126,10 +131,10 @@ pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -
     })
 }
 
-/// Prints notes if the file has other agents than the recorded copy, which the run uses, and if something behind the agents
-/// has changed.
-fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &CliEnvironment) {
-    if let Some((file, changes)) = recorded.file_changes(&surroundings.project) {
+/// Prints a note if the ensemble file differs from the recorded copy, and a warning if scripts or other files of agents have changed.
+/// The note contains a command of `ensemble` with the name `command`.
+fn print_change_notes(recorded: &RecordedRun, command: &str, surroundings: &CliEnvironment) {
+    if let Some((file, changes)) = recorded.compare_current_file(&surroundings.project) {
         let id = recorded.run.id();
         surroundings.print_err(&format!(
             "note: {file} has changed since the run started ({changes}); the run continues with its recorded copy\n  to continue with the file: ensemble {command} {id} --ensemble {file}\n"
@@ -144,8 +149,8 @@ fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &CliEnviron
     }
 }
 
-/// Reports a run that has already ended once more.
-fn report_again(recorded: &RecordedRun, reporter: &mut dyn Reporter) -> Result<(), RunError> {
+/// Reports every record of a run that has already ended.
+fn report_all_records(recorded: &RecordedRun, reporter: &mut dyn Reporter) -> Result<(), RunError> {
     let mut state = ConversationState::new(recorded.prepared.plan.clone());
     for record in &recorded.journal.records {
         state.apply_record(record)?;

@@ -1,4 +1,4 @@
-//! The options of a run on the command line: input, context, answers, models.
+//! Options of a run from the command line: input, context, answers, models.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::command::check::files::inputs::read_stdin;
-use crate::command::run::arguments::{AnsweringArgs, DrivingArgs};
+use crate::command::run::arguments::{AnsweringArgs, RunExecutionArgs};
 use crate::command::run::reporters::RunDisplay;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
@@ -19,14 +19,14 @@ use ensemble_project::project::read_source;
 use ensemble_project::review::load_trusted_mcp_config;
 use ensemble_runs::{ClientServers, ReplyCacheFolder, RunHost, RunOptions};
 
-/// Returns the options that every run has, with its reporter and its live output.
+/// Builds the options of a run, with its reporter and its receiver of live output. Starts the telemetry if the options ask for it.
 pub(crate) fn run_options(
     answering: &AnsweringArgs,
-    driving: &DrivingArgs,
+    driving: &RunExecutionArgs,
     showing: RunDisplay,
     surroundings: &CliEnvironment,
 ) -> Result<RunOptions, CliError> {
-    let mut options = self::answering_options(answering, surroundings)?.with_durability(driving.chosen_durability());
+    let mut options = self::answering_options(answering, surroundings)?.with_durability(driving.journal_durability());
     options.refuses_exhausted = driving.fail_on_limit;
     options.reporters.push(showing.reporter);
     options.live_output = showing.live_output;
@@ -42,14 +42,14 @@ pub(crate) fn run_options(
     Ok(options)
 }
 
-/// Returns the options for answers and models.
+/// Builds the options of a run for answers, models, tools and the reply cache.
 pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<RunOptions, CliError> {
     Ok(RunOptions {
-        answers: load_answers(args, surroundings)?,
+        answers: load_prepared_answers(args, surroundings)?,
         models: args.model.clone(),
         allowed_tools: args.allow_tool.clone(),
         denied_tools: args.deny_tool.clone(),
-        servers: Arc::new(load_servers(args.mcp_config.as_deref(), surroundings)?),
+        servers: Arc::new(load_mcp_servers(args.mcp_config.as_deref(), surroundings)?),
         cache: args.cache.clone().map(|folder| ReplyCacheFolder {
             folder,
             is_read_only: args.cache_only,
@@ -58,8 +58,8 @@ pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironm
     })
 }
 
-/// Returns a text, or that of `@FILE` or of standard input (`-`) without a byte order mark.
-pub(crate) fn read_text(given: &str, surroundings: &CliEnvironment) -> Result<Arc<str>, CliError> {
+/// Returns the argument, or the text of the file in `@FILE`, or the text of standard input for `-`. Strips a byte order mark.
+pub(crate) fn read_text_argument(given: &str, surroundings: &CliEnvironment) -> Result<Arc<str>, CliError> {
     if given == "-" {
         return Ok(strip_byte_order_mark(&read_stdin()?).into());
     }
@@ -72,8 +72,8 @@ pub(crate) fn read_text(given: &str, surroundings: &CliEnvironment) -> Result<Ar
     }
 }
 
-/// Returns the inputs, or the context before the first turn: `--context`, then every `--set`.
-pub(crate) fn add_values(
+/// Adds the values of the `--context` file and then of every `--set` to the inputs or the context.
+pub(crate) fn with_context_and_set_values(
     mut options: RunOptions,
     file: Option<&Path>,
     set: &[String],
@@ -85,42 +85,42 @@ pub(crate) fn add_values(
             options.context.insert(key.into(), Arc::new(value));
         }
     }
-    add_set_values(options, set)
+    with_set_values(options, set)
 }
 
-/// Returns the values of all `--set` options.
-pub(crate) fn add_set_values(mut options: RunOptions, given: &[String]) -> Result<RunOptions, CliError> {
+/// Adds the values of all `--set` options to the inputs or the context.
+pub(crate) fn with_set_values(mut options: RunOptions, given: &[String]) -> Result<RunOptions, CliError> {
     for set in given {
-        let (key, value) = split_pair(set, "--set", "KEY=VALUE")?;
+        let (key, value) = split_at_equals(set, "--set", "KEY=VALUE")?;
         options = options.with_text_value(key, value);
     }
     Ok(options)
 }
 
-/// Returns the values of all `--stub` and `--respond` options.
-pub(crate) fn add_substitutes(
+/// Adds the stubs of `--stub` and the responders of `--respond`. Reads the text of a stub from a file for `AGENT=@FILE`.
+pub(crate) fn with_stubs_and_responders(
     mut options: RunOptions,
     stubs: &[String],
     responders: &[String],
     surroundings: &CliEnvironment,
 ) -> Result<RunOptions, CliError> {
     for stub in stubs {
-        let (agent, text) = split_pair(stub, "--stub", "AGENT=TEXT or AGENT=@FILE")?;
+        let (agent, text) = split_at_equals(stub, "--stub", "AGENT=TEXT or AGENT=@FILE")?;
         let text = match text {
             "-" => "-".into(),
-            text => self::read_text(text, surroundings)?,
+            text => self::read_text_argument(text, surroundings)?,
         };
         options.stubs.insert(agent.into(), text);
     }
     for respond in responders {
-        let (agent, profile) = split_pair(respond, "--respond", "AGENT=PROFILE")?;
+        let (agent, profile) = split_at_equals(respond, "--respond", "AGENT=PROFILE")?;
         options.responders.insert(agent.into(), profile.into());
     }
     Ok(options)
 }
 
-/// Returns the servers of tools of `--mcp-config`.
-pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -> Result<ClientServers, CliError> {
+/// Loads the MCP servers of the file in `--mcp-config`. Returns no servers without a file.
+pub(crate) fn load_mcp_servers(file: Option<&Path>, surroundings: &CliEnvironment) -> Result<ClientServers, CliError> {
     let Some(file) = file else {
         return Ok(ClientServers::default());
     };
@@ -135,8 +135,8 @@ pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -
     })
 }
 
-/// Returns the answers of `--answers`, `--answer` and `--always-answer`.
-fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<PreparedAnswers, CliError> {
+/// Loads the answers of `--answers`, `--answer` and `--always-answer`.
+fn load_prepared_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<PreparedAnswers, CliError> {
     let mut answers = PreparedAnswers::default();
     answers.set_answering_user(surroundings.user.as_deref());
     if let Some(file) = &args.answers {
@@ -160,9 +160,9 @@ fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<P
     Ok(answers)
 }
 
-/// Returns the address and the text of an answer.
+/// Splits `ADDRESS=TEXT` into the address and the text. `option` names the option for the error.
 fn split_answer<'a>(given: &'a str, option: &str) -> Result<(&'a str, &'a str), CliError> {
-    match RequestAddress::split_assignment(given) {
+    match RequestAddress::split_address_assignment(given) {
         Some((address, text)) if !address.is_empty() => Ok((address, text)),
         _ => Err(CliError::usage_error(format!(
             "{option} takes ADDRESS=TEXT, not `{given}`"
@@ -170,7 +170,8 @@ fn split_answer<'a>(given: &'a str, option: &str) -> Result<(&'a str, &'a str), 
     }
 }
 
-fn split_pair<'a>(text: &'a str, option: &str, shape: &str) -> Result<(&'a str, &'a str), CliError> {
+/// Splits the text of an option at the first `=`. `option` and `shape` describe the option in the error.
+fn split_at_equals<'a>(text: &'a str, option: &str, shape: &str) -> Result<(&'a str, &'a str), CliError> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key, value)),
         _ => Err(CliError::usage_error(format!("{option} takes {shape}, not `{text}`"))),

@@ -1,4 +1,4 @@
-//! Batches among recorded runs: lists, replays, differences and estimates of all their rows.
+//! Recorded batches: lists, replays, differences and estimates of all their rows.
 
 use std::path::{Component, Path};
 
@@ -17,10 +17,10 @@ use ensemble_runs::replay::{ReplayOptions, ReplayOutcome};
 use ensemble_runs::store::files::BatchFiles;
 use ensemble_runs::{EnsembleRef, Runs};
 
-/// The number of rows that a report of differences names.
-const MOST_NAMED: usize = 20;
+/// Maximum number of rows that a report of differences names.
+const MAX_NAMED_ROWS: usize = 20;
 
-/// Returns all batches of the project, the latest last.
+/// Loads all batches of the project, sorted by their start.
 pub(super) fn load_batches(surroundings: &CliEnvironment) -> Result<Vec<BatchSummary>, CliError> {
     let project = &surroundings.project;
     let mut batches = batch::list_batches(&project.project_root(&project.folder))?;
@@ -28,7 +28,7 @@ pub(super) fn load_batches(surroundings: &CliEnvironment) -> Result<Vec<BatchSum
     Ok(batches)
 }
 
-/// Finds the batch of this name, or in this folder. Returns `None` if the name is not that of a batch.
+/// Finds the batch with this name, or the batch in the folder with this path. Returns `None` if there is no such batch.
 pub(crate) fn find_batch(given: &str, surroundings: &CliEnvironment) -> Result<Option<BatchSummary>, CliError> {
     let project = &surroundings.project;
     let root = project.project_root(&project.folder);
@@ -48,11 +48,14 @@ pub(crate) fn find_batch(given: &str, surroundings: &CliEnvironment) -> Result<O
     Ok(batch::find_batch(&root, &name)?)
 }
 
-/// Returns the batch of this name.
+/// Returns the batch with this name.
+///
+/// # Errors
+/// There is no such batch. The help text lists the batches.
 pub(crate) fn require_batch(name: &str, surroundings: &CliEnvironment) -> Result<BatchSummary, CliError> {
     find_batch(name, surroundings)?.ok_or_else(|| {
         let project = &surroundings.project;
-        let names = BatchFiles::list_names(&project.project_root(&project.folder)).unwrap_or_default();
+        let names = BatchFiles::list_batch_names(&project.project_root(&project.folder)).unwrap_or_default();
         let message = format!("there is no batch `{name}`");
         match names.is_empty() {
             true => CliError::usage_error(message),
@@ -61,7 +64,7 @@ pub(crate) fn require_batch(name: &str, surroundings: &CliEnvironment) -> Result
     })
 }
 
-/// Renders a line for each batch.
+/// Renders one line for each batch.
 pub(super) fn render_batches(batches: &[BatchSummary]) -> String {
     let widest = batches
         .iter()
@@ -84,6 +87,7 @@ pub(super) fn render_batches(batches: &[BatchSummary]) -> String {
     lines.collect()
 }
 
+/// Renders the number of rows by status, and the cost if known.
 fn describe_counts(batch: &BatchSummary) -> String {
     let mut text = format_rows(batch.counts.rows);
     if batch.counts.rows > 0 {
@@ -95,20 +99,21 @@ fn describe_counts(batch: &BatchSummary) -> String {
     text
 }
 
+/// Formats the time in the local time zone, up to the minutes.
 fn format_time(time: Option<DateTime<Utc>>) -> String {
     let known = time.map(|time| time.with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string());
     known.unwrap_or_else(|| "at an unknown time".to_owned())
 }
 
-/// `ensemble runs list --batch`: prints a line for each row.
-pub(super) fn list_rows(name: &str, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Prints a line for each row of the batch, or one JSON document (`ensemble runs list --batch`).
+pub(super) fn print_batch_rows(name: &str, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let batch = require_batch(name, surroundings)?;
     let rows = batch.rows_to_json();
     if as_json {
         let mut document = batch.to_json_without_rows();
         document["version"] = json!(1);
         document["runs"] = rows.into();
-        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(EscapeStyle::Json, &format!("{document:#}\n"));
         return Ok(exit::SUCCESS);
     }
     let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -128,24 +133,24 @@ pub(super) fn list_rows(name: &str, as_json: bool, surroundings: &CliEnvironment
     Ok(exit::SUCCESS)
 }
 
-/// The result of replaying the rows of a batch.
+/// Result of replaying the rows of a batch.
 #[derive(Debug, Default)]
-struct BatchReplay {
+struct BatchReplayResult {
     same: usize,
-    /// Rows whose runs have no journal: they have not begun, or were deleted.
+    /// Number of rows whose runs have no journal, because the runs have not begun or were deleted.
     missing: usize,
-    /// The rows that differ or cannot be read, each with the reason.
+    /// Rows that differ or cannot be read, each with the reason.
     different: Vec<(usize, String)>,
 }
 
-/// `ensemble replay BATCH`: replays the runs of all rows.
+/// Replays the runs of all rows of the batch and prints the result (`ensemble replay BATCH`). Returns the exit code.
 pub(crate) async fn replay_batch(
     batch: &BatchSummary,
     ensemble: Option<&str>,
     as_json: bool,
     (runs, surroundings): (&Runs, &CliEnvironment),
 ) -> Result<u8, CliError> {
-    let mut replayed = BatchReplay::default();
+    let mut replayed = BatchReplayResult::default();
     for (number, folder) in batch.list_run_folders() {
         let path = folder.display().to_string();
         if !folder.join("journal.jsonl").is_file() {
@@ -184,9 +189,9 @@ pub(crate) async fn replay_batch(
             "missing": replayed.missing,
             "different": different,
         });
-        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(EscapeStyle::Json, &format!("{document:#}\n"));
     } else {
-        surroundings.print_out(&render_replay(batch, &replayed));
+        surroundings.print_out(&render_batch_replay(batch, &replayed));
     }
     Ok(if replayed.different.is_empty() {
         exit::SUCCESS
@@ -195,7 +200,8 @@ pub(crate) async fn replay_batch(
     })
 }
 
-fn render_replay(batch: &BatchSummary, replayed: &BatchReplay) -> String {
+/// Renders the numbers of equal, different and missing rows, and the first differences.
+fn render_batch_replay(batch: &BatchSummary, replayed: &BatchReplayResult) -> String {
     let mark = if replayed.different.is_empty() { "✓" } else { "✗" };
     let mut text = format!(
         "{mark} {}: {} replayed, the same",
@@ -213,29 +219,29 @@ fn render_replay(batch: &BatchSummary, replayed: &BatchReplay) -> String {
         .different
         .iter()
         .map(|(row, detail)| format!("row {row}: {detail}"));
-    add_limited(&mut text, lines.collect());
+    push_first_lines(&mut text, lines.collect());
     text
 }
 
-/// Adds the first lines, and the number of the others.
-fn add_limited(text: &mut String, lines: Vec<String>) {
-    for line in lines.iter().take(MOST_NAMED) {
+/// Appends the first lines, and the number of the other lines.
+fn push_first_lines(text: &mut String, lines: Vec<String>) {
+    for line in lines.iter().take(MAX_NAMED_ROWS) {
         text.push_str(&format!("  {line}\n"));
     }
-    if lines.len() > MOST_NAMED {
-        text.push_str(&format!("  and {} more\n", lines.len() - MOST_NAMED));
+    if lines.len() > MAX_NAMED_ROWS {
+        text.push_str(&format!("  and {} more\n", lines.len() - MAX_NAMED_ROWS));
     }
 }
 
-/// A row of two batches.
-struct ComparedRow<'a> {
+/// Row that two batches have in common, with its entries in both batches.
+struct RowOfTwoBatches<'a> {
     number: usize,
     before: Option<&'a BatchEntry>,
     after: Option<&'a BatchEntry>,
 }
 
-impl ComparedRow<'_> {
-    /// Returns what differs; `None` if nothing does.
+impl RowOfTwoBatches<'_> {
+    /// Describes the different outcomes or results. Returns `None` if the row is the same in both batches.
     fn describe_difference(&self) -> Option<String> {
         let outcome =
             |entry: Option<&BatchEntry>| entry.map_or("not ended".to_owned(), |entry| entry.outcome.to_string());
@@ -244,16 +250,23 @@ impl ComparedRow<'_> {
             return Some(format!("row {}: {before} → {after}", self.number));
         }
         let (before, after) = (self.before?, self.after?);
-        (before.result != after.result).then(|| match find_different_key(&before.result, &after.result) {
+        (before.result != after.result).then(|| match find_first_different_key(&before.result, &after.result) {
             Some((key, before, after)) => {
-                format!("row {}: `{key}` {} → {}", self.number, shorten(before), shorten(after))
+                format!(
+                    "row {}: `{key}` {} → {}",
+                    self.number,
+                    shorten_value(before),
+                    shorten_value(after)
+                )
             }
             None => format!("row {}: another result", self.number),
         })
     }
 }
 
-fn find_different_key<'v>(before: &'v Value, after: &'v Value) -> Option<(&'v str, &'v Value, &'v Value)> {
+/// Finds the first key with different values in the two objects. Returns the key and both values.
+/// Returns `None` if a value is no object.
+fn find_first_different_key<'v>(before: &'v Value, after: &'v Value) -> Option<(&'v str, &'v Value, &'v Value)> {
     const NOTHING: &Value = &Value::Null;
     let (before, after) = (before.as_object()?, after.as_object()?);
     let keys = before.keys().chain(after.keys());
@@ -267,7 +280,8 @@ fn find_different_key<'v>(before: &'v Value, after: &'v Value) -> Option<(&'v st
     .find(|(_, before, after)| before != after)
 }
 
-fn shorten(value: &Value) -> String {
+/// Formats the value as JSON, with at most 60 characters.
+fn shorten_value(value: &Value) -> String {
     const MOST: usize = 60;
     let text = value.to_string();
     match text.char_indices().nth(MOST) {
@@ -276,7 +290,7 @@ fn shorten(value: &Value) -> String {
     }
 }
 
-/// `ensemble runs diff BATCH BATCH`: compares the results of the rows with the same values.
+/// Compares the rows with the same inputs in both batches, and prints the differences (`ensemble runs diff BATCH BATCH`).
 pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool, surroundings: &CliEnvironment) -> u8 {
     let keys_of_b: std::collections::HashMap<&str, usize> = b.list_row_keys().zip(0..).collect();
     let keys_of_a: std::collections::HashSet<&str> = a.list_row_keys().collect();
@@ -285,7 +299,7 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
     let mut compared = Vec::new();
     for ((number, key), before) in a.list_row_numbers().zip(a.list_row_keys()).zip(&entries_of_a) {
         match keys_of_b.get(key) {
-            Some(at) => compared.push(ComparedRow {
+            Some(at) => compared.push(RowOfTwoBatches {
                 number,
                 before: *before,
                 after: entries_of_b.get(*at).copied().flatten(),
@@ -294,7 +308,10 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
         }
     }
     let only_in_b = b.list_row_keys().filter(|key| !keys_of_a.contains(key)).count();
-    let differences: Vec<String> = compared.iter().filter_map(ComparedRow::describe_difference).collect();
+    let differences: Vec<String> = compared
+        .iter()
+        .filter_map(RowOfTwoBatches::describe_difference)
+        .collect();
     let same = compared.len() - differences.len();
     let is_same = differences.is_empty() && only_in_a + only_in_b == 0;
     if as_json {
@@ -307,7 +324,7 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
             "only_in_b": only_in_b,
             "same": is_same,
         });
-        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(EscapeStyle::Json, &format!("{document:#}\n"));
     } else {
         let mut text = format!(
             "{}: {}\n{}: {}\n",
@@ -319,7 +336,7 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
         text.push_str(&format!("{} with the same result\n", format_rows(same)));
         if !differences.is_empty() {
             text.push_str(&format!("{} with another result\n", format_rows(differences.len())));
-            add_limited(&mut text, differences);
+            push_first_lines(&mut text, differences);
         }
         for (count, name) in [(only_in_a, &a.name), (only_in_b, &b.name)] {
             if count > 0 {
@@ -331,8 +348,8 @@ pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool
     if is_same { exit::SUCCESS } else { exit::DIFFERENT }
 }
 
-/// The figures of the rows that have ended.
-struct RowFigures {
+/// Totals of the rows of a batch that have ended: requests, tokens and cost.
+struct EndedRowTotals {
     rows: usize,
     requests: u64,
     input_tokens: u64,
@@ -341,7 +358,8 @@ struct RowFigures {
     highest_cost: Option<Cost>,
 }
 
-impl RowFigures {
+impl EndedRowTotals {
+    /// Sums up the rows that have ended, without waiting and interrupted rows.
     fn from_batch(batch: &BatchSummary) -> Self {
         let entries = batch.list_row_entries();
         let ended = || {
@@ -364,7 +382,7 @@ impl RowFigures {
         }
     }
 
-    /// Returns the cost of this number of rows that cost as much on average.
+    /// Returns the expected cost of this number of rows, from the average cost of a row.
     fn expected_cost(&self, rows: usize) -> Option<Cost> {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let share = rows as f64 / self.rows.max(1) as f64;
@@ -372,17 +390,17 @@ impl RowFigures {
     }
 }
 
-/// `ensemble estimate --from BATCH`: prints the figures of a row, and of all rows.
-pub(super) fn estimate_from_batch(
+/// Prints the expected usage of a row and of all rows, from the rows of the batch (`ensemble estimate --from BATCH`).
+pub(super) fn print_batch_estimate(
     ensemble: &str,
     batch: &BatchSummary,
     as_json: bool,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let runs = surroundings.project_runs();
-    let prepared = runs.prepare_ensemble(&EnsembleRef::from_file(ensemble))?;
+    let runs = surroundings.runs_without_operator();
+    let prepared = runs.load_prepared_ensemble(&EnsembleRef::from_file_or_name(ensemble))?;
     let changed = batch.list_changed_version_parts(&runs, &prepared)?;
-    let figures = RowFigures::from_batch(batch);
+    let figures = EndedRowTotals::from_batch(batch);
     if figures.rows == 0 {
         return Err(CliError::usage_error(format!(
             "no row of the batch `{}` has ended",
@@ -407,14 +425,15 @@ pub(super) fn estimate_from_batch(
             },
             "cost": all,
         });
-        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(EscapeStyle::Json, &format!("{document:#}\n"));
         return Ok(exit::SUCCESS);
     }
-    surroundings.print_out(&render_estimate(ensemble, batch, &figures, &changed));
+    surroundings.print_out(&render_batch_estimate(ensemble, batch, &figures, &changed));
     Ok(exit::SUCCESS)
 }
 
-fn render_estimate(ensemble: &str, batch: &BatchSummary, figures: &RowFigures, changed: &[String]) -> String {
+/// Renders the expected usage of a row and of all rows, with a note about the parts of the ensemble that changed.
+fn render_batch_estimate(ensemble: &str, batch: &BatchSummary, figures: &EndedRowTotals, changed: &[String]) -> String {
     let per_row = |sum: u64| sum.div_ceil(figures.rows as u64);
     let (one, all) = (figures.expected_cost(1), figures.expected_cost(batch.counts.rows));
     let mut text = format!(

@@ -1,11 +1,11 @@
 //! `ensemble runs diff`: shows the differences between two runs.
 
 use super::batches::diff_batches;
-use super::{OpenedRecord, find_batch, open_record};
+use super::{OpenedRecord, find_batch, load_record};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::output_form::DocumentFormat;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use ensemble_history::story::{ComparedRun, compare_runs};
@@ -24,11 +24,11 @@ pub(crate) struct RunsDiffArgs {
     #[arg(long, conflicts_with = "b")]
     pub last: bool,
     /// Choose the output format of the differences
-    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
-    pub output: OutputForm,
+    #[arg(long, alias = "format", value_enum, default_value_t = DocumentFormat::Human, value_name = "FORM")]
+    pub output: DocumentFormat,
 }
 
-/// `ensemble runs diff`.
+/// Executes `ensemble runs diff`: prints the differences between two runs or two batches. Returns the exit code.
 pub(crate) async fn diff_runs(args: &RunsDiffArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if let Some(a) = find_batch(&args.a, surroundings)? {
         let b = args
@@ -41,10 +41,14 @@ pub(crate) async fn diff_runs(args: &RunsDiffArgs, surroundings: &CliEnvironment
             let message = format!("`{}` is a batch, and the other record is not", args.a);
             return Err(CliError::usage_error_with_help(message, "name two runs or two batches"));
         };
-        return Ok(diff_batches((&a, &b), args.output == OutputForm::Json, surroundings));
+        return Ok(diff_batches(
+            (&a, &b),
+            args.output == DocumentFormat::Json,
+            surroundings,
+        ));
     }
-    let a = open_record(Some(&args.a), surroundings).await?;
-    let b = open_record(args.b.as_deref(), surroundings).await?;
+    let a = load_record(Some(&args.a), surroundings).await?;
+    let b = load_record(args.b.as_deref(), surroundings).await?;
     let compared = compare_runs(a.comparison_side(), b.comparison_side());
     let latest = b.story.start_event().map_or("", |started| &*started.run_id);
     let named_runs = [
@@ -52,14 +56,15 @@ pub(crate) async fn diff_runs(args: &RunsDiffArgs, surroundings: &CliEnvironment
         b.to_named_run(args.b.as_deref().unwrap_or(latest)),
     ];
     let text = match args.output {
-        OutputForm::Human => render_comparison(&compared, &named_runs, surroundings.streams.out_width()),
-        OutputForm::Json => format!("{:#}\n", comparison_to_json(&compared, &named_runs)),
+        DocumentFormat::Human => render_comparison(&compared, &named_runs, surroundings.streams.out_width()),
+        DocumentFormat::Json => format!("{:#}\n", comparison_to_json(&compared, &named_runs)),
     };
-    surroundings.print_as(args.output, &text);
+    surroundings.print_out_in_format(args.output, &text);
     Ok(if compared.same { exit::SUCCESS } else { exit::DIFFERENT })
 }
 
 impl OpenedRecord {
+    /// Returns the record as one side of a comparison.
     fn comparison_side(&self) -> ComparedRun<'_> {
         ComparedRun {
             story: &self.story,
@@ -67,6 +72,7 @@ impl OpenedRecord {
         }
     }
 
+    /// Returns the run with the name that the user gave.
     fn to_named_run<'a>(&'a self, given: &'a str) -> NamedRun<'a> {
         NamedRun {
             given_name: given,

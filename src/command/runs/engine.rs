@@ -1,16 +1,16 @@
-//! `ensemble runs list --on`, `runs show --on`, `runs cancel` and `runs fetch`.
+//! Runs on a durable execution engine: `ensemble runs list --on`, `runs show --on`, `runs cancel` and `runs fetch`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::command::runs::show::{EngineFooter, RunsShowArgs, print_run};
+use crate::command::runs::show::{EngineFooter, RunsShowArgs, print_run_or_messages};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use ensemble_core::store::{MemoryStore, RunId, RunStore};
 use ensemble_history::RunState;
-use ensemble_remote::{EngineAdmin, EngineClient, EngineClientError, EngineRunState, PausedCall};
+use ensemble_remote::{EngineAdminClient, EngineClient, EngineClientError, EngineRunState, PausedCall};
 
 /// `ensemble runs fetch`.
 #[derive(Debug, Args)]
@@ -43,47 +43,50 @@ pub(crate) struct RunsCancelArgs {
     pub admin: Option<String>,
 }
 
-/// The most runs that are listed.
-const LISTED: usize = 100;
+/// Maximum number of runs in the list.
+const MAX_LISTED_RUNS: usize = 100;
 
-/// The time within which a cancelled run ends, and the pause between two checks.
-const ENDS_WITHIN: Duration = Duration::from_secs(8);
-const CANCEL_POLL: Duration = Duration::from_millis(100);
+/// Time within which a cancelled run must end.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(8);
+/// Pause between two checks whether a cancelled run has ended.
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The paused calls of an engine, by their runs.
-pub(crate) type PausedRuns = BTreeMap<RunId, Vec<PausedCall>>;
+/// Paused calls of an engine, by their runs.
+pub(crate) type PausedCallsByRun = BTreeMap<RunId, Vec<PausedCall>>;
 
-/// Returns the paused calls. If the admin interface cannot be reached, no call is known to be paused, unless the command
-/// line names the interface.
-pub(crate) async fn list_paused_runs(
+/// Lists the paused calls of the engine. Returns no calls if the admin interface cannot be reached.
+///
+/// # Errors
+/// The interface that `admin` names cannot be reached.
+pub(crate) async fn list_paused_calls(
     admin: Option<&str>,
     ingress: &str,
-) -> Result<(EngineAdmin, PausedRuns), CliError> {
+) -> Result<(EngineAdminClient, PausedCallsByRun), CliError> {
     let is_named = admin.is_some();
-    let admin = EngineAdmin::from_urls(admin, ingress)?;
-    match admin.list_paused().await {
+    let admin = EngineAdminClient::from_urls(admin, ingress)?;
+    match admin.list_paused_calls_by_run().await {
         Ok(paused) => Ok((admin, paused)),
         Err(error) if is_named => Err(error.into()),
-        Err(_) => Ok((admin, PausedRuns::new())),
+        Err(_) => Ok((admin, PausedCallsByRun::new())),
     }
 }
 
-/// Lists the latest runs of an engine.
-pub(crate) async fn list_remote_runs(
+/// Prints the latest runs of the engine as a list (`ensemble runs list --on`).
+pub(crate) async fn print_engine_runs(
     url: &str,
     admin: Option<&str>,
     as_json: bool,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let remote = EngineClient::from_url(url)?.without_patience();
-    let runs = remote.list_runs(LISTED).await?;
-    let (_, paused) = list_paused_runs(admin, url).await?;
+    let remote = EngineClient::from_url(url)?.with_fast_failures();
+    let runs = remote.list_latest_briefs(MAX_LISTED_RUNS).await?;
+    let (_, paused) = list_paused_calls(admin, url).await?;
     let mut rows = Vec::new();
     for (id, brief) in runs {
-        let state = remote.find_run_state(&id, &brief, &paused).await?;
+        let state = remote.fetch_run_state(&id, &brief, &paused).await?;
         rows.push((id, brief, state));
     }
-    let rows = rows.into_iter().map(|(id, brief, state)| super::RunListRow {
+    let rows = rows.into_iter().map(|(id, brief, state)| super::ListedRun {
         id,
         ensemble: brief.ensemble,
         started_at: brief.started_at,
@@ -98,39 +101,40 @@ pub(crate) async fn list_remote_runs(
         failed_work: brief.failed_work,
         usage: brief.usage,
     });
-    let rows: Vec<super::RunListRow> = rows.collect();
-    Ok(super::print_runs(&rows, &[], remote.url(), as_json, surroundings))
+    let rows: Vec<super::ListedRun> = rows.collect();
+    Ok(super::print_run_list(&rows, &[], remote.url(), as_json, surroundings))
 }
 
-/// `ensemble runs fetch`. A copy that was fetched before is replaced, unless it went on here.
+/// Copies a run of the engine into the store and prints its id (`ensemble runs fetch`).
+/// Replaces an earlier copy, unless the copy was continued here.
 pub(crate) async fn fetch_run(
     args: &RunsFetchArgs,
     store: &dyn RunStore,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let remote = EngineClient::from_url(&args.on)?.without_patience();
+    let remote = EngineClient::from_url(&args.on)?.with_fast_failures();
     let id = remote.resolve_run_id(args.run.as_deref()).await?;
-    let run = remote.update_copy(&id, store).await?;
+    let run = remote.copy_or_replace_run(&id, store).await?;
     let place = run
-        .folder()
-        .map_or_else(|| store.describe_place(), |folder| folder.display().to_string());
+        .run_folder()
+        .map_or_else(|| store.describe_location(), |folder| folder.display().to_string());
     let place = surroundings.project.relative_path(place.as_ref()).display().to_string();
     surroundings.print_err(&format!("fetched {id} into {place}\n"));
     surroundings.print_out(&format!("{id}\n"));
     Ok(exit::SUCCESS)
 }
 
-/// `ensemble runs show --on`.
-pub(crate) async fn show_remote_run(
+/// Prints a run of the engine turn by turn, with its state on the engine (`ensemble runs show --on`).
+pub(crate) async fn print_engine_run(
     url: &str,
     args: &RunsShowArgs,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let remote = EngineClient::from_url(url)?.without_patience();
+    let remote = EngineClient::from_url(url)?.with_fast_failures();
     let id = remote.resolve_run_id(args.run.as_deref()).await?;
-    let (_, paused) = list_paused_runs(args.admin.as_deref(), url).await?;
+    let (_, paused) = list_paused_calls(args.admin.as_deref(), url).await?;
     let state = remote
-        .find_run_state(&id, &remote.find_brief(&id).await?, &paused)
+        .fetch_run_state(&id, &remote.fetch_existing_brief(&id).await?, &paused)
         .await?;
     let run = remote.copy_run(&id, &MemoryStore::new()).await?;
     let failure = paused
@@ -140,10 +144,10 @@ pub(crate) async fn show_remote_run(
         state: state.as_str(),
         text: describe_state(&id, state, failure.as_deref(), url),
     };
-    print_run(args, run, Some(footer), surroundings).await
+    print_run_or_messages(args, run, Some(footer), surroundings).await
 }
 
-/// Returns the lines after the records of a run on an engine.
+/// Renders the lines after the records of a run on an engine: its state, and the command that continues or copies the run.
 fn describe_state(id: &RunId, state: EngineRunState, failure: Option<&str>, url: &str) -> String {
     let failure = failure.map(|failure| format!(" after: {failure}")).unwrap_or_default();
     let resume = format!("ensemble resume {id} --on {url}");
@@ -159,13 +163,16 @@ fn describe_state(id: &RunId, state: EngineRunState, failure: Option<&str>, url:
     }
 }
 
-/// `ensemble runs cancel`.
-pub(crate) async fn cancel_remote_run(args: &RunsCancelArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let remote = EngineClient::from_url(&args.on)?.without_patience();
+/// Cancels a run on the engine, resumes its paused calls, and waits a limited time for its end (`ensemble runs cancel`).
+///
+/// # Errors
+/// The run has already ended, or no worker answers.
+pub(crate) async fn cancel_engine_run(args: &RunsCancelArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let remote = EngineClient::from_url(&args.on)?.with_fast_failures();
     let id = remote.resolve_run_id(args.run.as_deref()).await?;
-    let brief = remote.find_brief(&id).await?;
-    let (admin, paused) = list_paused_runs(args.admin.as_deref(), &args.on).await?;
-    let state = remote.find_run_state(&id, &brief, &paused).await?;
+    let brief = remote.fetch_existing_brief(&id).await?;
+    let (admin, paused) = list_paused_calls(args.admin.as_deref(), &args.on).await?;
+    let state = remote.fetch_run_state(&id, &brief, &paused).await?;
     if brief.has_ended() || state == EngineRunState::Lost {
         let state = state.as_str();
         return Err(CliError::usage_error(format!(
@@ -186,12 +193,12 @@ pub(crate) async fn cancel_remote_run(args: &RunsCancelArgs, surroundings: &CliE
         admin.resume_calls(calls).await?;
     }
     let ended = async {
-        while !remote.has_run_ended(id.as_str()).await? {
-            tokio::time::sleep(CANCEL_POLL).await;
+        while !remote.fetch_has_run_ended(id.as_str()).await? {
+            tokio::time::sleep(CANCEL_POLL_INTERVAL).await;
         }
         Ok::<_, EngineClientError>(())
     };
-    match tokio::time::timeout(ENDS_WITHIN, ended).await {
+    match tokio::time::timeout(CANCEL_TIMEOUT, ended).await {
         Ok(ended) => ended?,
         Err(_late) => surroundings.print_err(&format!("note: run {id} has not ended yet\n")),
     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::batches::estimate_from_batch;
-use super::next_message::{LastMessage, with_kept_thread};
-use super::{find_batch, open_record};
+use super::batches::print_batch_estimate;
+use super::next_message::{LastMessage, add_thread_growth};
+use super::{find_batch, load_record};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::output_form::DocumentFormat;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
@@ -18,7 +18,7 @@ use ensemble_language::loader::{ComparedEnsemble, compare_ensembles};
 use ensemble_language::profiles::ModelProfiles;
 use ensemble_project::prepare::collect_profiles;
 use ensemble_reports::report::story::{
-    AgentEstimate, KeptThread, NextMessageEstimate, RunEstimate, estimate_to_json, render_estimate as told,
+    AgentEstimate, NextMessageEstimate, RememberedThread, RunEstimate, estimate_to_json, render_estimate as told,
 };
 use ensemble_runs::{EnsembleRef, PreparedEnsemble};
 
@@ -38,12 +38,12 @@ pub(crate) struct EstimateArgs {
     #[arg(long)]
     pub next_message: bool,
     /// Choose the output format
-    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
-    pub output: OutputForm,
+    #[arg(long, alias = "format", value_enum, default_value_t = DocumentFormat::Human, value_name = "FORM")]
+    pub output: DocumentFormat,
 }
 
-/// `ensemble estimate`.
-pub(crate) fn estimate_run(args: &EstimateArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Prints the expected tokens, cost and time of a run, from a recorded run or a batch (`ensemble estimate`).
+pub(crate) fn print_estimate(args: &EstimateArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if let Some(batch) = args
         .from
         .as_deref()
@@ -55,34 +55,36 @@ pub(crate) fn estimate_run(args: &EstimateArgs, surroundings: &CliEnvironment) -
             let message = "--next-message needs a run, and not a batch";
             return Err(CliError::usage_error_with_help(message, "name the run of a row"));
         }
-        let as_json = args.output == OutputForm::Json;
-        return estimate_from_batch(&args.ensemble, &batch, as_json, surroundings);
+        let as_json = args.output == DocumentFormat::Json;
+        return print_batch_estimate(&args.ensemble, &batch, as_json, surroundings);
     }
     let width = surroundings.streams.out_width();
-    let text = block_on(with_estimate(
+    let text = block_on(estimate_and_render(
         &args.ensemble,
         args.from.as_deref(),
         args.next_message,
         surroundings,
         |estimate| match args.output {
-            OutputForm::Human => told(estimate, width),
-            OutputForm::Json => format!("{:#}\n", estimate_to_json(estimate)),
+            DocumentFormat::Human => told(estimate, width),
+            DocumentFormat::Json => format!("{:#}\n", estimate_to_json(estimate)),
         },
     ))?;
-    surroundings.print_as(args.output, &text);
+    surroundings.print_out_in_format(args.output, &text);
     Ok(exit::SUCCESS)
 }
 
-/// Returns the estimate of an ensemble from a record, or from the latest run, as a document.
+/// Builds the estimate of an ensemble from the record `from`, or from the latest run, as JSON.
 pub(crate) async fn build_estimate_json(
     ensemble: &str,
     from: Option<&str>,
     surroundings: &CliEnvironment,
 ) -> Result<serde_json::Value, CliError> {
-    with_estimate(ensemble, from, false, surroundings, estimate_to_json).await
+    estimate_and_render(ensemble, from, false, surroundings, estimate_to_json).await
 }
 
-async fn with_estimate<T>(
+/// Estimates the ensemble from a record, and passes the estimate to `told`. Returns the result of `told`.
+/// With `is_next_message`, estimates the next message of the recorded run.
+async fn estimate_and_render<T>(
     ensemble: &str,
     from: Option<&str>,
     is_next_message: bool,
@@ -91,13 +93,13 @@ async fn with_estimate<T>(
 ) -> Result<T, CliError> {
     let path = surroundings.project.resolve_ensemble_file(ensemble)?;
     let planned = surroundings
-        .project_runs()
-        .prepare_ensemble(&EnsembleRef::from_file(ensemble))?;
+        .runs_without_operator()
+        .load_prepared_ensemble(&EnsembleRef::from_file_or_name(ensemble))?;
     let last_message = match is_next_message {
         true => Some(LastMessage::load(from, surroundings).await?),
         false => None,
     };
-    let opened = open_record(from, surroundings).await?;
+    let opened = load_record(from, surroundings).await?;
     let (state, story) = (opened.run_state(), opened.story);
     let recorded = opened.prepared;
     let totals = match &last_message {
@@ -110,11 +112,11 @@ async fn with_estimate<T>(
         Vec::new(),
         &surroundings.project,
     )?;
-    let kept_threads: Vec<(Arc<str>, KeptThread)> = last_message
+    let kept_threads: Vec<(Arc<str>, RememberedThread)> = last_message
         .iter()
         .flat_map(|last| {
             let agents = planned.plan.ensemble().agents.iter();
-            agents.filter_map(|agent| Some((agent.name.clone(), last.find_kept_thread(agent, &prices)?)))
+            agents.filter_map(|agent| Some((agent.name.clone(), last.measure_kept_thread(agent, &prices)?)))
         })
         .collect();
     let estimate = RunEstimate {
@@ -125,9 +127,9 @@ async fn with_estimate<T>(
             let mut agent = totals.agents.get(name).copied()?;
             if last_message.is_some() {
                 let kept = kept_threads.iter().find(|(keeper, _)| **keeper == *name);
-                agent = with_kept_thread(agent, kept.map(|(_, kept)| kept));
+                agent = add_thread_growth(agent, kept.map(|(_, kept)| kept));
             }
-            Some(with_current_price(
+            Some(apply_current_price(
                 agent,
                 planned.plan.ensemble().find_agent(name),
                 &prices,
@@ -149,8 +151,8 @@ async fn with_estimate<T>(
     Ok(told(&estimate))
 }
 
-/// Returns the usage at the current price of the agent's profile; without a price, the recorded cost.
-fn with_current_price(mut totals: AgentTotals, agent: Option<&Agent>, profiles: &ModelProfiles) -> AgentTotals {
+/// Replaces the cost by the usage at the current price of the agent's profile. Keeps the recorded cost without a price.
+fn apply_current_price(mut totals: AgentTotals, agent: Option<&Agent>, profiles: &ModelProfiles) -> AgentTotals {
     let Some(AgentKind::Llm(llm)) = agent.map(|agent| &agent.kind) else {
         return totals;
     };
@@ -161,7 +163,7 @@ fn with_current_price(mut totals: AgentTotals, agent: Option<&Agent>, profiles: 
     totals
 }
 
-/// Each agent of the file, with its data in the recorded run.
+/// Estimates each agent of the planned file. `share` returns the recorded totals of an agent.
 fn estimate_agents(
     planned: &PreparedEnsemble,
     recorded: Option<&PreparedEnsemble>,

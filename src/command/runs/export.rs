@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::command::check::picture::ensemble_picture;
-use crate::command::runs::private_file::write_bytes;
+use crate::command::runs::private_file::write_bytes_and_report;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
@@ -17,13 +17,13 @@ use ensemble_runs::{RecordedRun, RunError};
 
 use super::{ExportFormat, RunsExportArgs};
 
-/// `ensemble runs export`.
+/// Executes `ensemble runs export`: writes a run as one document to a file or to standard output.
 pub(crate) async fn export_run(
     args: &RunsExportArgs,
     store: &dyn RunStore,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let run = super::find_run(args.run.as_deref(), store, surroundings).await?;
+    let run = super::find_run_or_latest(args.run.as_deref(), store, surroundings).await?;
     if args.output == ExportFormat::Otlp {
         return crate::command::runs::trace::export_trace(args, run, surroundings).await;
     }
@@ -31,16 +31,17 @@ pub(crate) async fn export_run(
     if recorded.journal.is_torn {
         surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
     }
-    let text = render_export(args.output, &recorded)?;
+    let text = render_recorded_run(args.output, &recorded)?;
     let Some(path) = &args.to else {
-        surroundings.print_as(args.output, &text);
+        surroundings.print_out_in_format(args.output, &text);
         return Ok(exit::SUCCESS);
     };
-    write_bytes(path, sanitize_text(&text, args.output.into()).as_bytes(), surroundings)?;
+    write_bytes_and_report(path, sanitize_text(&text, args.output.into()).as_bytes(), surroundings)?;
     Ok(exit::SUCCESS)
 }
 
-fn render_export(format: ExportFormat, recorded: &RecordedRun) -> Result<String, RunError> {
+/// Renders the recorded run in the format: JSON, Markdown or HTML.
+fn render_recorded_run(format: ExportFormat, recorded: &RecordedRun) -> Result<String, RunError> {
     let RecordedRun {
         run,
         journal,
@@ -48,7 +49,7 @@ fn render_export(format: ExportFormat, recorded: &RecordedRun) -> Result<String,
         state,
     } = recorded;
     if format == ExportFormat::Json {
-        return Ok(RunResult(state).to_text());
+        return Ok(RunResult(state).to_json_text());
     }
     let agents: Vec<(Arc<str>, &'static str)> = prepared
         .plan

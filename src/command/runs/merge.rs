@@ -32,13 +32,13 @@ pub(crate) enum MessageOrder {
     SideBySide,
 }
 
-/// `ensemble runs merge`. Prints the id of the new run.
+/// Merges the messages of two runs into a new run, and prints its id (`ensemble runs merge`).
 pub(crate) async fn merge_runs(args: &RunsMergeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let order = match args.order {
         MessageOrder::Sequence => MergeOrder::Sequence,
         MessageOrder::SideBySide => MergeOrder::SideBySide,
     };
-    let runs = surroundings.project_runs();
+    let runs = surroundings.runs_without_operator();
     let merged = runs
         .merge_runs(&*args.a, &*args.b, order, Durability::default())
         .await?;

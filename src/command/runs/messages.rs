@@ -1,67 +1,71 @@
-//! `ensemble runs show --messages`: prints what the models of a run were sent and what they replied.
+//! `ensemble runs show --messages`: prints the messages that models of a run received and sent.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::command::run::arguments::RunOutput;
+use crate::command::run::arguments::RunOutputFormat;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::store::StoredRun;
-use ensemble_history::story::{FileRecords, ModelExchange, collect_model_exchanges};
+use ensemble_history::story::{FileRecordNumbers, ModelExchange, collect_model_exchanges};
 use ensemble_reports::report::story::render_full_exchanges;
 use ensemble_runs::{RecordedRun, RunError};
 
-/// Prints the exchanges that the filter `AGENT[@TURN][#REQUEST]` selects; an empty filter selects all.
-pub(crate) async fn print_messages(
+/// Prints the exchanges with models that the filter `AGENT[@TURN][#REQUEST]` selects. An empty filter selects all exchanges.
+///
+/// # Errors
+/// The filter is not valid or selects no exchange.
+pub(crate) async fn print_selected_exchanges(
     filter: &str,
     run: Arc<dyn StoredRun>,
-    form: RunOutput,
+    form: RunOutputFormat,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
     let recorded = RecordedRun::load(run, &surroundings.project).await?;
     let all = collect_model_exchanges(&recorded.journal.records, &recorded.prepared.plan).map_err(RunError::from)?;
-    let selection = MessageFilter::parse(filter)?;
-    let selected: Vec<_> = all.iter().filter_map(|one| selection.select_messages(one)).collect();
+    let selection = ExchangeFilter::parse(filter)?;
+    let selected: Vec<_> = all.iter().filter_map(|one| selection.select_requests(one)).collect();
     let selected_exchanges: Vec<&ModelExchange> = selected.iter().map(|one| &**one).collect();
     if selected_exchanges.is_empty() && !filter.is_empty() {
-        return Err(no_messages_error(filter, &all));
+        return Err(no_selected_messages_error(filter, &all));
     }
     let text = match form {
-        RunOutput::Human if selected_exchanges.is_empty() => "the run has sent nothing to a model\n".to_owned(),
-        RunOutput::Human => render_full_exchanges(&selected_exchanges, &all, surroundings.streams.out_width()),
-        RunOutput::Json => messages_to_json(
+        RunOutputFormat::Human if selected_exchanges.is_empty() => "the run has sent nothing to a model\n".to_owned(),
+        RunOutputFormat::Human => render_full_exchanges(&selected_exchanges, &all, surroundings.streams.out_width()),
+        RunOutputFormat::Json => exchanges_to_json(
             &selected_exchanges,
-            &FileRecords::from_records(&recorded.journal.records),
+            &FileRecordNumbers::from_records(&recorded.journal.records),
         ),
-        RunOutput::Events => {
+        RunOutputFormat::Events => {
             let message =
                 "--messages needs `--output human` or `--output json`; without --messages, `--output events` works";
             return Err(CliError::usage_error(message));
         }
     };
-    surroundings.print_as(form, &text);
+    surroundings.print_out_in_format(form, &text);
     Ok(exit::SUCCESS)
 }
 
-/// Returns the exchanges as JSON, a list.
-fn messages_to_json(chosen: &[&ModelExchange], files: &FileRecords) -> String {
+/// Converts the exchanges to a JSON list.
+fn exchanges_to_json(chosen: &[&ModelExchange], files: &FileRecordNumbers) -> String {
     let list: Value = chosen.iter().map(|exchange| exchange.to_json(files)).collect();
     format!("{list:#}\n")
 }
 
-/// The messages that `--messages` selects.
-struct MessageFilter<'a> {
-    /// The agent; empty: all agents.
+/// Filter of exchanges by agent, turn and request.
+struct ExchangeFilter<'a> {
+    /// Name of the agent; empty for all agents.
     agent: &'a str,
     turn: Option<u32>,
-    /// The number of the request in its execution, from 1.
+    /// Number of the request in its execution, from 1.
     request: Option<u32>,
 }
 
-impl<'a> MessageFilter<'a> {
+impl<'a> ExchangeFilter<'a> {
+    /// Parses `AGENT`, `AGENT@TURN` or `AGENT@TURN#REQUEST`.
     fn parse(filter: &'a str) -> Result<Self, CliError> {
         let number = |text: &str| {
             text.parse().map_err(|_| {
@@ -81,8 +85,8 @@ impl<'a> MessageFilter<'a> {
         Ok(Self { agent, turn, request })
     }
 
-    /// Returns the selected messages of the exchange; `None` if there are none.
-    fn select_messages<'e>(&self, exchange: &'e ModelExchange) -> Option<Cow<'e, ModelExchange>> {
+    /// Returns the exchange, reduced to the selected request if the filter names a request. Returns `None` if nothing is selected.
+    fn select_requests<'e>(&self, exchange: &'e ModelExchange) -> Option<Cow<'e, ModelExchange>> {
         let within = &exchange.scope;
         let is_selected =
             (self.agent.is_empty() || *within.agent == *self.agent) && self.turn.is_none_or(|turn| within.turn == turn);
@@ -97,7 +101,7 @@ impl<'a> MessageFilter<'a> {
 }
 
 /// Returns the error that names the places of all messages, with the numbers of requests if the filter has a number.
-fn no_messages_error(filter: &str, all: &[ModelExchange]) -> CliError {
+fn no_selected_messages_error(filter: &str, all: &[ModelExchange]) -> CliError {
     let mut requests_by_place: Vec<(String, u32)> = Vec::new();
     for exchange in all {
         let place = format!("{}@{}", exchange.scope.agent, exchange.scope.turn);

@@ -20,21 +20,21 @@ use std::sync::Arc;
 use chrono::{DateTime, Local, Utc};
 use serde_json::json;
 
-use crate::command::runs::short_names::shortest_prefixes;
+use crate::command::runs::short_names::shortest_unique_prefixes;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
-use ensemble_core::conversation::{CompletionReason, ConversationState, FailedWork};
+use ensemble_core::conversation::{AgentWorkCounts, CompletionReason, ConversationState};
 use ensemble_core::store::{RunId, RunStore, StoredRun};
 use ensemble_history::story::RunStory;
-use ensemble_history::{RunDriver, RunHistory, RunState, RunSummary};
+use ensemble_history::{DriverProcess, RunHistory, RunState, RunSummary};
 use ensemble_language::data::{ModelUsage, RunContext};
 use ensemble_reports::report::sanitized_writer::{EscapeStyle, TrustedStyle};
 use ensemble_runs::batch::BatchSummary;
-use ensemble_runs::replay::{RunRecord, SavedRecords};
-use ensemble_runs::start::recorded_run::{load_recorded_ensemble, load_unchanged_ensemble, read_start_event};
-use ensemble_runs::store::files::{FileStore, read_journal};
+use ensemble_runs::replay::{ReplaySource, SavedRecords};
+use ensemble_runs::start::recorded_run::{find_start_event, load_if_unchanged, load_recorded_ensemble};
+use ensemble_runs::store::files::{FileRunStore, read_journal};
 use ensemble_runs::{PreparedEnsemble, RunError};
 
 use crate::command::runs::diff::RunsDiffArgs;
@@ -43,11 +43,11 @@ use crate::command::runs::merge::RunsMergeArgs;
 use crate::command::runs::prune::RunsPruneArgs;
 use crate::command::runs::show::RunsShowArgs;
 use crate::command::setup::completions;
-use crate::command::shared::output_form::ListArgs;
+use crate::command::shared::output_form::DocumentFormatArgs;
 pub(crate) use batches::{find_batch, replay_batch, require_batch};
 use clap::{Args, Subcommand, ValueEnum};
-pub(crate) use engine::list_paused_runs;
-pub(crate) use private_file::write_private;
+pub(crate) use engine::list_paused_calls;
+pub(crate) use private_file::write_private_text;
 pub(crate) use show::find_driver;
 
 /// `ensemble runs export`.
@@ -119,7 +119,7 @@ pub(crate) enum RunsCommand {
 pub(crate) struct RunsListArgs {
     /// The output format.
     #[command(flatten)]
-    pub form: ListArgs,
+    pub form: DocumentFormatArgs,
     /// List the latest 100 runs on the durable execution engine with this address
     #[arg(long, value_name = "URL")]
     pub on: Option<String>,
@@ -131,26 +131,26 @@ pub(crate) struct RunsListArgs {
     pub batch: Option<String>,
 }
 
-/// `ensemble runs …`.
+/// Executes a subcommand of `ensemble runs`. Returns the exit code.
 pub(crate) fn run_runs_command(command: &RunsCommand, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let store = surroundings.project_runs().store();
+    let store = surroundings.runs_without_operator().store();
     let store = &*store;
     block_on(async {
         match command {
             RunsCommand::List(args) => match &args.on {
                 Some(url) => {
                     let admin = args.admin.as_deref();
-                    engine::list_remote_runs(url, admin, args.form.is_json(), surroundings).await
+                    engine::print_engine_runs(url, admin, args.form.is_json(), surroundings).await
                 }
                 None => match &args.batch {
-                    Some(name) => batches::list_rows(name, args.form.is_json(), surroundings),
-                    None => list_runs(store, args.form.is_json(), surroundings).await,
+                    Some(name) => batches::print_batch_rows(name, args.form.is_json(), surroundings),
+                    None => print_runs_and_batches(store, args.form.is_json(), surroundings).await,
                 },
             },
             RunsCommand::Fetch(args) => engine::fetch_run(args, store, surroundings).await,
-            RunsCommand::Cancel(args) => engine::cancel_remote_run(args, surroundings).await,
+            RunsCommand::Cancel(args) => engine::cancel_engine_run(args, surroundings).await,
             RunsCommand::Show(args) => match &args.on {
-                Some(url) => engine::show_remote_run(url, args, surroundings).await,
+                Some(url) => engine::print_engine_run(url, args, surroundings).await,
                 None => show::show_run(args, store, surroundings).await,
             },
             RunsCommand::Diff(args) => diff::diff_runs(args, surroundings).await,
@@ -162,11 +162,11 @@ pub(crate) fn run_runs_command(command: &RunsCommand, surroundings: &CliEnvironm
     })
 }
 
-/// The part of an id that is enough to name the run.
-const ENOUGH: TrustedStyle = TrustedStyle::new(anstyle::Style::new().bold());
+/// Style of the part of an id that is enough to name the run.
+const SHORT_ID_STYLE: TrustedStyle = TrustedStyle::new(anstyle::Style::new().bold());
 
-/// A run in the list.
-struct RunListRow {
+/// Run in the output of `ensemble runs list`.
+struct ListedRun {
     id: RunId,
     ensemble: Arc<str>,
     started_at: DateTime<Utc>,
@@ -178,15 +178,20 @@ struct RunListRow {
     turns: u32,
     executions: usize,
     failed: usize,
-    failed_work: Vec<FailedWork>,
+    failed_work: Vec<AgentWorkCounts>,
     usage: ModelUsage,
 }
 
-async fn list_runs(store: &dyn RunStore, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Prints all runs of the store and all batches of the project (`ensemble runs list`). Warns about journals that cannot be read.
+async fn print_runs_and_batches(
+    store: &dyn RunStore,
+    as_json: bool,
+    surroundings: &CliEnvironment,
+) -> Result<u8, CliError> {
     let mut runs = Vec::new();
     for run in store.list_runs().await? {
         // Found before the log is read: everything that another process wrote before its end is read.
-        let driver = RunDriver::from(run.driver_pid());
+        let driver = DriverProcess::from(run.lease_holder_pid());
         match run.read_journal().await {
             Ok(journal) => {
                 let summary = RunHistory::from_records(&journal.records).summarize_run(run.id().clone(), driver);
@@ -196,29 +201,29 @@ async fn list_runs(store: &dyn RunStore, as_json: bool, surroundings: &CliEnviro
         }
     }
     let batches = batches::load_batches(surroundings)?;
-    Ok(print_runs(
+    Ok(print_run_list(
         &runs,
         &batches,
-        &store.describe_place(),
+        &store.describe_location(),
         as_json,
         surroundings,
     ))
 }
 
-/// Prints a list of runs that are stored in this place, and the batches of the project.
-fn print_runs(
-    listed: &[RunListRow],
+/// Prints the runs and batches as lines or as one JSON document. `place` names the store for an empty list.
+fn print_run_list(
+    listed: &[ListedRun],
     batches: &[BatchSummary],
     place: &str,
     as_json: bool,
     surroundings: &CliEnvironment,
 ) -> u8 {
     if as_json {
-        let mut document = json!({"version": 1, "runs": listed.iter().map(RunListRow::to_json).collect::<Vec<_>>()});
+        let mut document = json!({"version": 1, "runs": listed.iter().map(ListedRun::to_json).collect::<Vec<_>>()});
         if !batches.is_empty() {
             document["batches"] = batches.iter().map(BatchSummary::to_json_without_rows).collect();
         }
-        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(EscapeStyle::Json, &format!("{document:#}\n"));
         return exit::SUCCESS;
     }
     if listed.is_empty() && batches.is_empty() {
@@ -230,7 +235,7 @@ fn print_runs(
     let widest = listed.iter().map(|run| run.ensemble.chars().count()).max().unwrap_or(0);
     let ids: Vec<RunId> = listed.iter().map(|run| run.id.clone()).collect();
     let longest = ids.iter().map(|id| id.as_str().chars().count()).max().unwrap_or(0);
-    let runs_with_prefixes = listed.iter().zip(shortest_prefixes(&ids));
+    let runs_with_prefixes = listed.iter().zip(shortest_unique_prefixes(&ids));
     let lines: String = runs_with_prefixes
         .map(|(run, short)| run.to_line(short, longest, widest))
         .collect();
@@ -239,7 +244,7 @@ fn print_runs(
     exit::SUCCESS
 }
 
-impl From<RunSummary> for RunListRow {
+impl From<RunSummary> for ListedRun {
     fn from(summary: RunSummary) -> Self {
         Self {
             id: summary.id,
@@ -259,7 +264,8 @@ impl From<RunSummary> for RunListRow {
     }
 }
 
-impl RunListRow {
+impl ListedRun {
+    /// Converts the run to JSON.
     fn to_json(&self) -> serde_json::Value {
         json!({
             "run_id": self.id,
@@ -278,8 +284,8 @@ impl RunListRow {
         })
     }
 
-    /// `short`: the part of the id that is enough to name the run. `longest` and `widest`: the widths of the columns of ids
-    /// and ensembles.
+    /// Renders the run as one line. `short` is the part of the id that is enough to name the run.
+    /// `longest` and `widest` are the widths of the columns of ids and ensembles.
     fn to_line(&self, short: &str, longest: usize, widest: usize) -> String {
         let when = self.started_at.with_timezone(&Local).format("%Y-%m-%d %H:%M");
         let Self {
@@ -296,7 +302,7 @@ impl RunListRow {
         if *failed > 0 {
             notes.push(format!("{failed} failed"));
         }
-        notes.extend(failed_work.iter().flat_map(FailedWork::list_sentences));
+        notes.extend(failed_work.iter().flat_map(AgentWorkCounts::list_failure_sentences));
         let failed = match notes.is_empty() {
             true => String::new(),
             false => format!(" ({})", notes.join(", ")),
@@ -311,37 +317,37 @@ impl RunListRow {
     }
 }
 
-/// Returns the id with its beginning `short` marked.
+/// Returns the id with its beginning `short` in bold.
 fn mark_id(id: &RunId, short: &str) -> String {
     let after = &id.as_str()[short.len()..];
-    format!("{ENOUGH}{short}{ENOUGH:#}{after}")
+    format!("{SHORT_ID_STYLE}{short}{SHORT_ID_STYLE:#}{after}")
 }
 
-/// Returns the run with this id, beginning of an id, or folder; without an argument, the latest run.
-async fn find_run(
+/// Finds the run with this id, beginning of an id, or folder. Without an argument, finds the latest run.
+async fn find_run_or_latest(
     given: Option<&str>,
     store: &dyn RunStore,
     surroundings: &CliEnvironment,
 ) -> Result<Arc<dyn StoredRun>, CliError> {
     let Some(run_name) = given else {
-        return Ok(store.find_latest().await?);
+        return Ok(store.find_latest_run().await?);
     };
     let path = surroundings.project.folder.join(run_name);
-    match FileStore::find_run_in(&path).filter(|_| path.is_dir()) {
+    match FileRunStore::find_run_in_folder(&path).filter(|_| path.is_dir()) {
         Some(run) => Ok(run),
-        None => Ok(store.find_run(run_name).await?),
+        None => Ok(store.find_run_by_prefix(run_name).await?),
     }
 }
 
-/// A record of any form, read as a story.
+/// Record of any form, loaded as a story.
 pub(crate) struct OpenedRecord {
-    /// The events.
+    /// Story of the run.
     pub(crate) story: RunStory,
-    /// The process that drives the run.
-    pub(crate) driver: RunDriver,
-    /// The ensemble, if it is available.
+    /// Process that drives the run.
+    pub(crate) driver: DriverProcess,
+    /// Ensemble of the run, if it is available.
     pub(crate) prepared: Option<PreparedEnsemble>,
-    /// The context at the end, if the ensemble is available or the result contains the context.
+    /// Context at the end, if the ensemble is available or the saved result contains the context.
     context: Option<RunContext>,
 }
 
@@ -352,24 +358,27 @@ impl OpenedRecord {
     }
 }
 
-/// Opens the record with this name, or the latest run.
-pub(crate) async fn open_record(given: Option<&str>, surroundings: &CliEnvironment) -> Result<OpenedRecord, CliError> {
+/// Loads the record with this name, or the latest run.
+///
+/// # Errors
+/// There is no such record, or the record cannot be read.
+pub(crate) async fn load_record(given: Option<&str>, surroundings: &CliEnvironment) -> Result<OpenedRecord, CliError> {
     let project = &surroundings.project;
-    let mut driver = RunDriver::NoProcess;
-    let (journal, prepared) = match surroundings.project_runs().resolve_record(given).await? {
-        RunRecord::Run(run) => {
+    let mut driver = DriverProcess::NoProcess;
+    let (journal, prepared) = match surroundings.runs_without_operator().resolve_record(given).await? {
+        ReplaySource::Run(run) => {
             driver = show::find_driver(&*run);
             let journal = run.read_journal().await?;
-            let prepared = load_recorded_ensemble(&*run, read_start_event(&journal.records)?, project).await;
+            let prepared = load_recorded_ensemble(&*run, find_start_event(&journal.records)?, project).await;
             (journal, prepared.ok())
         }
-        RunRecord::Journal(path) => {
+        ReplaySource::Journal(path) => {
             let journal = read_journal(&path)?;
             // The file may have been edited since.
-            let prepared = load_unchanged_ensemble(read_start_event(&journal.records)?, project);
+            let prepared = load_if_unchanged(find_start_event(&journal.records)?, project);
             (journal, prepared)
         }
-        RunRecord::Result(path) => {
+        ReplaySource::Result(path) => {
             let saved = SavedRecords::load(&path)?;
             return Ok(OpenedRecord {
                 story: RunStory::from_records(&saved.records),
@@ -399,8 +408,8 @@ pub(crate) async fn open_record(given: Option<&str>, surroundings: &CliEnvironme
     })
 }
 
-/// Refuses the path of a run that leads through a symbolic link: what would be deleted is not where the path says.
-fn refuse_link(folder: &Path, given: &Path) -> Result<(), CliError> {
+/// Returns an error if the path of the run leads through a symbolic link, because the run would be deleted elsewhere.
+fn refuse_symbolic_link(folder: &Path, given: &Path) -> Result<(), CliError> {
     let mut path = folder.to_owned();
     for part in given.components() {
         path.push(part);
@@ -414,7 +423,7 @@ fn refuse_link(folder: &Path, given: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Deletes these runs, or the latest.
+/// Deletes the named runs, or the latest run if `last` is set. Prints the id of each deleted run.
 async fn remove_runs(
     store: &dyn RunStore,
     runs: &[String],
@@ -423,10 +432,10 @@ async fn remove_runs(
 ) -> Result<u8, CliError> {
     let mut found_runs = Vec::new();
     if last {
-        found_runs.push(store.find_latest().await?);
+        found_runs.push(store.find_latest_run().await?);
     }
     let project = &surroundings.project;
-    let files = FileStore::for_project(&project.project_root(&project.folder));
+    let files = FileRunStore::for_project(&project.project_root(&project.folder));
     for run in runs {
         // A slash at its end would follow the link.
         let run_path: PathBuf = Path::new(run).components().collect();
@@ -435,12 +444,12 @@ async fn remove_runs(
             1 => run_path,
             _ => project.folder.join(run_path),
         };
-        if files.remove_run_link(&run_path)? {
+        if files.remove_link_to_run(&run_path)? {
             surroundings.print_err(&format!("deleted {run}, which was a symbolic link\n"));
             continue;
         }
-        refuse_link(&project.folder, Path::new(run))?;
-        found_runs.push(store.find_run(run).await?);
+        refuse_symbolic_link(&project.folder, Path::new(run))?;
+        found_runs.push(store.find_run_by_prefix(run).await?);
     }
     for run in found_runs {
         // A run that another process executes is not deleted.

@@ -1,4 +1,4 @@
-//! The estimate of the next message of a recorded run: what the last message used, with the threads as they have grown since.
+//! Estimate of the next message of a recorded run: the usage of the last message, with the threads of the agents at the end of the run.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,26 +12,29 @@ use ensemble_history::{AgentTotals, RunHistory, RunTotals};
 use ensemble_language::ensemble::{Agent, AgentKind, LlmSpec};
 use ensemble_language::plan::Plan;
 use ensemble_language::profiles::ModelProfiles;
-use ensemble_reports::report::story::KeptThread;
-use ensemble_runs::replay::RunRecord;
+use ensemble_reports::report::story::RememberedThread;
+use ensemble_runs::replay::ReplaySource;
 use ensemble_runs::{RecordedRun, RunError};
 
-/// The last message of a run, as the basis of an estimate.
+/// Last message of a run, as the basis of an estimate.
 pub(super) struct LastMessage {
     /// The state before the last message, in the run in which it was answered.
     before: ConversationState,
-    /// The state at the end.
+    /// State at the end.
     after: ConversationState,
-    /// The totals of the turns that answer the last message.
+    /// Totals of the turns that answer the last message.
     pub(super) totals: RunTotals,
-    /// The first turn that answers the last message.
+    /// First turn that answers the last message.
     pub(super) first_turn: u32,
 }
 
 impl LastMessage {
     /// Loads the last message of the run with this name, or of the latest run.
+    ///
+    /// # Errors
+    /// The record is not a run, or the run has not ended.
     pub(super) async fn load(given: Option<&str>, surroundings: &CliEnvironment) -> Result<Self, CliError> {
-        let RunRecord::Run(run) = surroundings.project_runs().resolve_record(given).await? else {
+        let ReplaySource::Run(run) = surroundings.runs_without_operator().resolve_record(given).await? else {
             let message = "--next-message needs a run, and not a journal or a saved result";
             return Err(CliError::usage_error_with_help(
                 message,
@@ -39,7 +42,7 @@ impl LastMessage {
             ));
         };
         let recorded = RecordedRun::load(run, &surroundings.project).await?;
-        if !recorded.can_continue() {
+        if !recorded.can_continue_with_message() {
             return Err(RunError::NotEnded(recorded.run.id().clone()).into());
         }
         let plan = &recorded.prepared.plan;
@@ -64,8 +67,8 @@ impl LastMessage {
         })
     }
 
-    /// Returns the thread that the agent keeps; `None` if it has no memory or said nothing.
-    pub(super) fn find_kept_thread(&self, agent: &Agent, profiles: &ModelProfiles) -> Option<KeptThread> {
+    /// Counts the tokens of the thread that the agent keeps after the last message. Returns `None` if the agent keeps no message.
+    pub(super) fn measure_kept_thread(&self, agent: &Agent, profiles: &ModelProfiles) -> Option<RememberedThread> {
         let AgentKind::Llm(llm) = &agent.kind else {
             return None;
         };
@@ -74,7 +77,7 @@ impl LastMessage {
         let count = |state: &ConversationState| count_thread_tokens(state, &agent.name, &counter, limit);
         let ThreadTokens { tokens, threads } = count(&self.after)?;
         let before = count(&self.before).map_or(0, |before| before.tokens);
-        (tokens > 0).then(|| KeptThread {
+        (tokens > 0).then(|| RememberedThread {
             tokens,
             growth: tokens.saturating_sub(before),
             threads,
@@ -82,6 +85,7 @@ impl LastMessage {
         })
     }
 
+    /// Returns a counter for the tokens of the first model in the chain of the agent.
     fn token_counter(&self, llm: &LlmSpec, profiles: &ModelProfiles) -> TokenCounter {
         let resolved = profiles.resolve_chain(&llm.model).ok();
         let link = resolved.as_ref().and_then(|resolved| resolved.chain.first());
@@ -159,8 +163,7 @@ struct ThreadTokens {
     threads: u64,
 }
 
-/// Counts the tokens of the thread of the agent, and of the threads of its parts. `limit`: the most tokens that a request
-/// contains.
+/// Counts the tokens of the thread of the agent and of the threads of its parts. `limit` is the maximum number of tokens of a request.
 fn count_thread_tokens(
     state: &ConversationState,
     agent: &str,
@@ -185,8 +188,8 @@ fn count_thread_tokens(
     })
 }
 
-/// Returns the totals of the next message: those of the last message, whose requests contain the thread as it is now.
-pub(super) fn with_kept_thread(mut totals: AgentTotals, kept: Option<&KeptThread>) -> AgentTotals {
+/// Adds the growth of the kept thread to the input tokens of every request, and removes the recorded cost.
+pub(super) fn add_thread_growth(mut totals: AgentTotals, kept: Option<&RememberedThread>) -> AgentTotals {
     let usage = &mut totals.usage;
     // The price of the file applies to the new number of tokens.
     usage.cost = None;

@@ -14,7 +14,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::store::{RunStore, StoreError, StoredRun};
-use ensemble_history::{RunDriver, RunHistory, RunState};
+use ensemble_history::{DriverProcess, RunHistory, RunState};
 use ensemble_reports::report::format_count;
 use ensemble_runs::batch::{BatchEntry, BatchError, BatchSummary, list_batches, remove_idle_batch};
 
@@ -32,7 +32,7 @@ pub(crate) struct RunsPruneArgs {
     #[arg(long, value_name = "SIZE", group = "which", value_parser = parse_size)]
     pub max_size: Option<u64>,
     /// Only runs in this state, and batches all of whose rows are; separate several with commas
-    #[arg(long, value_name = "STATE", group = "which", value_delimiter = ',', value_parser = PossibleValuesParser::new(RunState::state_names()))]
+    #[arg(long, value_name = "STATE", group = "which", value_delimiter = ',', value_parser = PossibleValuesParser::new(RunState::list_state_names()))]
     pub outcome: Vec<String>,
     /// Also delete runs that can be resumed: interrupted, waiting, cancelled, timeout; and batches with such rows
     #[arg(long)]
@@ -42,6 +42,7 @@ pub(crate) struct RunsPruneArgs {
     pub dry_run: bool,
 }
 
+/// Parses a size in bytes with an optional unit, such as `500MB` or `2GiB`.
 fn parse_size(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 8] = [
         ("KB", 1000),
@@ -60,7 +61,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
     size.ok_or_else(|| "expected a number of bytes with a unit, such as 500MB or 2GiB".to_owned())
 }
 
-/// `ensemble runs prune`.
+/// Executes `ensemble runs prune`: deletes the selected runs and batches, and prints the totals. Returns the exit code.
 pub(crate) async fn prune_runs(
     args: &RunsPruneArgs,
     store: &dyn RunStore,
@@ -70,34 +71,39 @@ pub(crate) async fn prune_runs(
     let root = project.project_root(&project.folder);
     let mut runs = store.list_runs().await?;
     let mut batches = list_batches(&root)?;
-    batches.sort_by_cached_key(batch_time);
-    let oversized = args.max_size.map(|most| list_oversized(most, &runs, &batches));
+    batches.sort_by_cached_key(latest_batch_change);
+    let oversized = args
+        .max_size
+        .map(|most| list_folders_beyond_size(most, &runs, &batches));
     let is_chosen = |folder: Option<&Path>| match (&oversized, folder) {
         (Some(oversized), folder) => folder.is_some_and(|folder| oversized.contains(folder)),
         (None, _) => true,
     };
     runs.truncate(runs.len().saturating_sub(args.keep.unwrap_or(0)));
     batches.truncate(batches.len().saturating_sub(args.keep.unwrap_or(0)));
-    let mut pruned = PruneTotals::default();
-    for run in runs.iter().filter(|run| is_chosen(run.folder())) {
-        match decide_run(&**run, args).await {
+    let mut pruned = PruneResult::default();
+    for run in runs.iter().filter(|run| is_chosen(run.run_folder())) {
+        match decide_run_deletion(&**run, args).await {
             PruneDecision::Keep => {}
             PruneDecision::Spare(why) => surroundings.print_err(&format!("kept {}: {why}\n", run.id())),
             PruneDecision::Resumable(state) => {
                 pruned.resumable += 1;
                 surroundings.print_err(&format!("kept {}: {state}, and it can be resumed\n", run.id()));
             }
-            PruneDecision::Delete(state) => delete_run(&**run, state, args.dry_run, &mut pruned, surroundings).await?,
+            PruneDecision::Delete(state) => {
+                delete_and_count_run(&**run, state, args.dry_run, &mut pruned, surroundings).await?
+            }
         }
     }
     for batch in batches.iter().filter(|batch| is_chosen(Some(&batch.folder))) {
-        prune_batch(batch, &root, args, &mut pruned, surroundings)?;
+        prune_batch_if_selected(batch, &root, args, &mut pruned, surroundings)?;
     }
     print_totals(&pruned, args.dry_run, surroundings);
     Ok(exit::SUCCESS)
 }
 
-fn print_totals(pruned: &PruneTotals, dry_run: bool, surroundings: &CliEnvironment) {
+/// Prints the numbers and sizes of deleted runs and batches, with hints about those that were kept.
+fn print_totals(pruned: &PruneResult, dry_run: bool, surroundings: &CliEnvironment) {
     let (verb, freed) = match dry_run {
         true => ("would delete", "would be freed"),
         false => ("deleted", "freed"),
@@ -120,12 +126,16 @@ fn print_totals(pruned: &PruneTotals, dry_run: bool, surroundings: &CliEnvironme
     }
 }
 
-/// Returns the folders of the oldest runs and batches, without which the others need at most this number of bytes.
-fn list_oversized(most: u64, runs: &[Arc<dyn StoredRun>], batches: &[BatchSummary]) -> HashSet<PathBuf> {
-    let runs = runs.iter().filter_map(|run| run.folder());
+/// Returns the folders of the oldest runs and batches that must be deleted until the others need at most `most` bytes.
+fn list_folders_beyond_size(most: u64, runs: &[Arc<dyn StoredRun>], batches: &[BatchSummary]) -> HashSet<PathBuf> {
+    let runs = runs.iter().filter_map(|run| run.run_folder());
     let of_run = |folder: &Path| (modified_time(&folder.join("journal.jsonl")), folder.to_path_buf());
     let mut folders: Vec<(SystemTime, PathBuf)> = runs.map(of_run).collect();
-    folders.extend(batches.iter().map(|batch| (batch_time(batch), batch.folder.clone())));
+    folders.extend(
+        batches
+            .iter()
+            .map(|batch| (latest_batch_change(batch), batch.folder.clone())),
+    );
     folders.sort();
     let mut size = 0_u64;
     let latest_first = folders.into_iter().rev();
@@ -137,24 +147,26 @@ fn list_oversized(most: u64, runs: &[Arc<dyn StoredRun>], batches: &[BatchSummar
         .collect()
 }
 
+/// Returns the time of the last modification, or the Unix epoch if the file cannot be read.
 fn modified_time(path: &Path) -> SystemTime {
     let modified = std::fs::metadata(path).and_then(|about| about.modified());
     modified.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Returns when a row of the batch last changed.
-fn batch_time(batch: &BatchSummary) -> SystemTime {
+/// Returns the time of the latest change of the files and runs of the batch.
+fn latest_batch_change(batch: &BatchSummary) -> SystemTime {
     let files = ["rows.jsonl", "batch.json", "results.jsonl"].map(|name| batch.folder.join(name));
     let journals = batch.list_run_folders().map(|(_, folder)| folder.join("journal.jsonl"));
     let times = files.into_iter().chain(journals).map(|path| modified_time(&path));
     times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-fn prune_batch(
+/// Deletes the batch if the options select it and no process works on it, and adds the numbers to `pruned`. With `--dry-run`, only counts.
+fn prune_batch_if_selected(
     batch: &BatchSummary,
     root: &Path,
     args: &RunsPruneArgs,
-    pruned: &mut PruneTotals,
+    pruned: &mut PruneResult,
     surroundings: &CliEnvironment,
 ) -> Result<(), CliError> {
     let name = &batch.name;
@@ -162,7 +174,9 @@ fn prune_batch(
         surroundings.print_err(&format!("kept batch {name}: process {process} works on it\n"));
         return Ok(());
     }
-    let age = SystemTime::now().duration_since(batch_time(batch)).unwrap_or_default();
+    let age = SystemTime::now()
+        .duration_since(latest_batch_change(batch))
+        .unwrap_or_default();
     if args.older_than.is_some_and(|least| age <= least) {
         return Ok(());
     }
@@ -197,7 +211,7 @@ fn prune_batch(
     Ok(())
 }
 
-/// Returns the state of the run of a row.
+/// Returns the state of the run of a row. A row without an entry is interrupted.
 fn row_state(entry: Option<&BatchEntry>) -> RunState {
     match entry.map(|entry| entry.outcome) {
         None => RunState::Interrupted,
@@ -206,19 +220,19 @@ fn row_state(entry: Option<&BatchEntry>) -> RunState {
     }
 }
 
-/// The result of the deletions.
+/// Numbers and sizes of the deleted runs and batches.
 #[derive(Default)]
-struct PruneTotals {
+struct PruneResult {
     runs: u64,
     bytes: u64,
-    /// The number of selected runs that are kept because they can be resumed.
+    /// Number of selected runs that are kept because they can be resumed.
     resumable: u64,
     batches: u64,
-    /// The number of selected batches that are kept because rows can continue.
+    /// Number of selected batches that are kept because their rows can continue.
     open_batches: u64,
 }
 
-/// The decision about a run.
+/// Decision to keep or delete a run.
 enum PruneDecision {
     /// The run is not selected.
     Keep,
@@ -230,8 +244,9 @@ enum PruneDecision {
     Delete(RunState),
 }
 
-async fn decide_run(run: &dyn StoredRun, args: &RunsPruneArgs) -> PruneDecision {
-    if let Some(pid) = run.driver_pid() {
+/// Decides whether the options select the run, and whether the run must be kept.
+async fn decide_run_deletion(run: &dyn StoredRun, args: &RunsPruneArgs) -> PruneDecision {
+    if let Some(pid) = run.lease_holder_pid() {
         return PruneDecision::Spare(format!("process {pid} executes it"));
     }
     let journal = match run.read_journal().await {
@@ -239,10 +254,10 @@ async fn decide_run(run: &dyn StoredRun, args: &RunsPruneArgs) -> PruneDecision 
         Err(error) => return PruneDecision::Spare(format!("{error}; `ensemble runs rm` deletes it")),
     };
     let history = RunHistory::from_records(&journal.records);
-    if !is_old(&history, args) {
+    if !is_older_than_option(&history, args) {
         return PruneDecision::Keep;
     }
-    let state = history.run_state(RunDriver::NoProcess);
+    let state = history.run_state(DriverProcess::NoProcess);
     if !args.outcome.is_empty() && !args.outcome.iter().any(|wanted| wanted == state.as_str()) {
         return PruneDecision::Keep;
     }
@@ -252,23 +267,25 @@ async fn decide_run(run: &dyn StoredRun, args: &RunsPruneArgs) -> PruneDecision 
     PruneDecision::Delete(state)
 }
 
-fn is_old(history: &RunHistory, args: &RunsPruneArgs) -> bool {
+/// Returns whether the last record is older than `--older-than`. Returns `true` without the option.
+fn is_older_than_option(history: &RunHistory, args: &RunsPruneArgs) -> bool {
     let Some(age) = args.older_than else { return true };
     let age = chrono::Duration::from_std(age).unwrap_or(chrono::Duration::MAX);
     let before = DateTime::<Utc>::from(SystemTime::now())
         .checked_sub_signed(age)
         .unwrap_or(DateTime::<Utc>::MIN_UTC);
-    history.latest_at().is_some_and(|latest| latest < before)
+    history.latest_record_at().is_some_and(|latest| latest < before)
 }
 
-async fn delete_run(
+/// Deletes the run under its lease, and adds it to `pruned`. With `dry_run`, only counts. Keeps a run that another process executes.
+async fn delete_and_count_run(
     run: &dyn StoredRun,
     state: RunState,
     dry_run: bool,
-    pruned: &mut PruneTotals,
+    pruned: &mut PruneResult,
     surroundings: &CliEnvironment,
 ) -> Result<(), CliError> {
-    let bytes = run.folder().map_or(0, folder_size);
+    let bytes = run.run_folder().map_or(0, folder_size);
     if !dry_run {
         // Another process may have started to execute the run in the meantime.
         let _lease = match run.acquire_lease().await {
@@ -287,7 +304,7 @@ async fn delete_run(
     Ok(())
 }
 
-/// Returns the size of all files below the folder, in bytes.
+/// Returns the size of all files below the folder, in bytes. Skips entries that cannot be read.
 fn folder_size(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries

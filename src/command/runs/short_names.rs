@@ -1,17 +1,17 @@
-//! The shortest text that names a run.
+//! Shortest beginnings of run ids that name one run.
 
 use ensemble_core::store::RunId;
 
-/// The least number of characters, so that a text still names its run when some runs have been added.
-const FEWEST: usize = 2;
+/// Minimum number of characters, so that a prefix still names one run after more runs were recorded.
+const MIN_PREFIX_LENGTH: usize = 2;
 
-/// For each id, the shortest beginning that names no other run; the whole id if there is none.
-pub(crate) fn shortest_prefixes(ids: &[RunId]) -> Vec<&str> {
+/// Returns for each id the shortest prefix that matches no other id, or the whole id.
+pub(crate) fn shortest_unique_prefixes(ids: &[RunId]) -> Vec<&str> {
     let is_alone = |text: &str| ids.iter().filter(|id| id.matches_prefix(text)).take(2).count() == 1;
     let short = |id: &'_ RunId| -> Option<usize> {
         let text = id.as_str();
         let ends = text.char_indices().map(|(at, char)| at + char.len_utf8());
-        ends.skip(FEWEST - 1).find(|end| is_alone(&text[..*end]))
+        ends.skip(MIN_PREFIX_LENGTH - 1).find(|end| is_alone(&text[..*end]))
     };
     let name = |id| match short(id) {
         Some(end) => &id.as_str()[..end],
@@ -36,7 +36,7 @@ mod tests {
             (&["own", "abcd-20260102-000000000"], &["ow", "ab"]),
         ] {
             let ids: Vec<RunId> = ids.iter().copied().map(RunId::new).collect();
-            assert_eq!(shortest_prefixes(&ids), expected);
+            assert_eq!(shortest_unique_prefixes(&ids), expected);
         }
     }
 }

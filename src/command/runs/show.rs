@@ -4,22 +4,22 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::command::run::arguments::RunOutput;
+use crate::command::run::arguments::RunOutputFormat;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use ensemble_core::conversation::{Event, Record, RunStarted};
-use ensemble_core::records::encode_record;
+use ensemble_core::records::append_record_line;
 use ensemble_core::store::{RunStore, StoredRun};
-use ensemble_history::RunDriver;
+use ensemble_history::DriverProcess;
 use ensemble_history::story::RunStory;
 use ensemble_project::Project;
 use ensemble_reports::report::sanitized_writer::SanitizedWriter;
 use ensemble_reports::report::story::{StoryPrinter, story_to_json};
-use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
-use ensemble_runs::store::files::FileStore;
+use ensemble_runs::start::recorded_run::{find_start_event, load_recorded_ensemble};
+use ensemble_runs::store::files::FileRunStore;
 
 /// `ensemble runs show`.
 #[derive(Debug, Args)]
@@ -47,49 +47,49 @@ pub(crate) struct RunsShowArgs {
     #[arg(long, value_name = "URL", requires = "on")]
     pub admin: Option<String>,
     /// Choose the output format
-    #[arg(long, alias = "format", value_enum, default_value_t = RunOutput::Human, value_name = "FORM")]
-    pub output: RunOutput,
+    #[arg(long, alias = "format", value_enum, default_value_t = RunOutputFormat::Human, value_name = "FORM")]
+    pub output: RunOutputFormat,
 }
 
-/// The end of a run's description on the engine, instead of that of a run on this machine.
+/// End of the description of a run on an engine.
 pub(crate) struct EngineFooter {
-    /// The state of the run.
+    /// State of the run on the engine.
     pub(crate) state: &'static str,
-    /// The lines after the records.
+    /// Lines after the records.
     pub(crate) text: String,
 }
 
-/// The time between two reads of a growing journal.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Pause between two reads of a growing journal.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The number of reads of a journal without an owner process after which no process is expected to continue the run.
-const GRACE: u32 = 10;
+/// Number of reads without records and without a driver process after which the command stops following the run.
+const MAX_IDLE_POLLS: u32 = 10;
 
-/// `ensemble runs show`.
+/// Executes `ensemble runs show`: prints a run of this machine. Returns the exit code.
 pub(crate) async fn show_run(
     args: &RunsShowArgs,
     store: &dyn RunStore,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let run = super::find_run(args.run.as_deref(), store, surroundings).await?;
-    print_run(args, run, None, surroundings).await
+    let run = super::find_run_or_latest(args.run.as_deref(), store, surroundings).await?;
+    print_run_or_messages(args, run, None, surroundings).await
 }
 
-/// Prints a run. `footer`: the end of the description if the run is on an engine.
-pub(crate) async fn print_run(
+/// Prints a run, or the messages that `--messages` selects. `footer` is the end of the description for a run on an engine.
+pub(crate) async fn print_run_or_messages(
     args: &RunsShowArgs,
     run: Arc<dyn StoredRun>,
     footer: Option<EngineFooter>,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
     if let Some(filter) = &args.messages {
-        return crate::command::runs::messages::print_messages(filter, run, args.output, surroundings).await;
+        return crate::command::runs::messages::print_selected_exchanges(filter, run, args.output, surroundings).await;
     }
     let mut printer = StoryPrinter::new(args.verbose, args.follow);
     printer.width = surroundings.streams.out_width();
     printer.given_name.clone_from(&args.run);
-    let mut output = StoryOutput {
-        out: surroundings.streams.out_with_style(args.output.into()),
+    let mut output = RecordOutput {
+        out: surroundings.streams.out_in_format(args.output.into()),
         form: args.output,
         printer,
         story: RunStory::default(),
@@ -97,38 +97,38 @@ pub(crate) async fn print_run(
         is_open: true,
     };
     let code = if args.follow {
-        follow_run(&*run, &mut output, &surroundings.project).await?
+        follow_run_to_end(&*run, &mut output, &surroundings.project).await?
     } else {
         let journal = run.read_journal().await?;
         output
-            .load_ensemble(&*run, read_start_event(&journal.records)?, &surroundings.project)
+            .load_ensemble(&*run, find_start_event(&journal.records)?, &surroundings.project)
             .await;
-        journal.records.iter().for_each(|record| output.print_record(record));
+        journal.records.iter().for_each(|record| output.apply_and_print_record(record));
         if journal.is_torn {
             surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
         }
         exit::SUCCESS
     };
     match footer {
-        Some(footer) => output.finish_remote_output(&footer),
-        None => output.finish_output(find_driver(&*run)),
+        Some(footer) => output.print_engine_end(&footer),
+        None => output.print_end(find_driver(&*run)),
     }
     Ok(code)
 }
 
-/// Reads until the run has ended and no process executes it any more.
-async fn follow_run(run: &dyn StoredRun, output: &mut StoryOutput, project: &Project) -> Result<u8, CliError> {
+/// Prints records as they arrive, until the run has ended or its process has disappeared. Returns the exit code.
+async fn follow_run_to_end(run: &dyn StoredRun, output: &mut RecordOutput, project: &Project) -> Result<u8, CliError> {
     let mut follower = run.open_follower();
     let mut silent = 0;
     while output.is_open {
         // Checked before the journal is read, so that everything the other process wrote before its end is read now.
-        let is_driven = find_driver(run) != RunDriver::NoProcess;
+        let is_driven = find_driver(run) != DriverProcess::NoProcess;
         let more = follower.poll_records().await?;
         for record in &more {
             if let Event::RunStarted(started) = &record.event {
                 output.load_ensemble(run, started, project).await;
             }
-            output.print_record(record);
+            output.apply_and_print_record(record);
         }
         if !more.is_empty() || is_driven {
             silent = 0;
@@ -136,27 +136,27 @@ async fn follow_run(run: &dyn StoredRun, output: &mut StoryOutput, project: &Pro
             return Ok(exit::SUCCESS);
         } else {
             silent += 1;
-            if silent > GRACE {
+            if silent > MAX_IDLE_POLLS {
                 return Ok(exit::FAILURE);
             }
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(exit::SUCCESS)
 }
 
-/// Prints records as they arrive.
-struct StoryOutput {
+/// Output of records in the chosen format, while they arrive.
+struct RecordOutput {
     out: SanitizedWriter,
-    form: RunOutput,
+    form: RunOutputFormat,
     printer: StoryPrinter,
     story: RunStory,
     line: Vec<u8>,
-    /// Whether the reader of the output is still there.
+    /// Set until a write fails.
     is_open: bool,
 }
 
-impl StoryOutput {
+impl RecordOutput {
     /// Loads the kinds of the agents and the limits, if the ensemble can still be read.
     async fn load_ensemble(&mut self, run: &dyn StoredRun, started: &RunStarted, project: &Project) {
         let Ok(prepared) = load_recorded_ensemble(run, started, project).await else {
@@ -170,56 +170,58 @@ impl StoryOutput {
         self.story.limits = Some(plan.ensemble().limits.clone());
     }
 
-    fn print_record(&mut self, record: &Record) {
+    fn apply_and_print_record(&mut self, record: &Record) {
         self.story.apply_record(record);
         match self.form {
-            RunOutput::Human => {
+            RunOutputFormat::Human => {
                 let text = self.printer.render_record(record, &self.story);
-                self.print_bytes(text.as_bytes());
+                self.write_and_flush(text.as_bytes());
             }
-            RunOutput::Events => {
+            RunOutputFormat::Events => {
                 let mut line = std::mem::take(&mut self.line);
                 line.clear();
-                encode_record(record, &mut line);
-                self.print_bytes(&line);
+                append_record_line(record, &mut line);
+                self.write_and_flush(&line);
                 self.line = line;
             }
-            RunOutput::Json => {}
+            RunOutputFormat::Json => {}
         }
     }
 
-    fn finish_output(&mut self, driver: RunDriver) {
+    /// Prints the state and the next steps of a run on this machine, or the whole story as JSON.
+    fn print_end(&mut self, driver: DriverProcess) {
         let text = match self.form {
-            RunOutput::Human => self.printer.render_footer(&self.story, driver),
-            RunOutput::Json => format!("{:#}\n", story_to_json(&self.story, driver)),
-            RunOutput::Events => String::new(),
+            RunOutputFormat::Human => self.printer.render_footer(&self.story, driver),
+            RunOutputFormat::Json => format!("{:#}\n", story_to_json(&self.story, driver)),
+            RunOutputFormat::Events => String::new(),
         };
-        self.print_bytes(text.as_bytes());
+        self.write_and_flush(text.as_bytes());
     }
 
-    /// Prints the state of a run on an engine after its records.
-    fn finish_remote_output(&mut self, footer: &EngineFooter) {
+    /// Prints the state of a run on an engine, or the whole story as JSON.
+    fn print_engine_end(&mut self, footer: &EngineFooter) {
         let text = match self.form {
-            RunOutput::Human => footer.text.clone(),
-            RunOutput::Json => {
-                let mut document = story_to_json(&self.story, RunDriver::NoProcess);
+            RunOutputFormat::Human => footer.text.clone(),
+            RunOutputFormat::Json => {
+                let mut document = story_to_json(&self.story, DriverProcess::NoProcess);
                 document["state"] = footer.state.into();
                 document["next"] = serde_json::json!([]);
                 format!("{document:#}\n")
             }
-            RunOutput::Events => String::new(),
+            RunOutputFormat::Events => String::new(),
         };
-        self.print_bytes(text.as_bytes());
+        self.write_and_flush(text.as_bytes());
     }
 
-    fn print_bytes(&mut self, text: &[u8]) {
+    /// Writes and flushes the bytes. Marks the output as closed if the write fails.
+    fn write_and_flush(&mut self, text: &[u8]) {
         let printed = self.out.write_all(text).and_then(|()| self.out.flush());
         self.is_open &= printed.is_ok();
     }
 }
 
-/// Returns the process that executes the run. A run inside another run is executed by the process of the outer run.
-pub(crate) fn find_driver(run: &dyn StoredRun) -> RunDriver {
-    let outer = || FileStore::find_outer_run(run.folder()?)?.driver_pid();
-    run.driver_pid().or_else(outer).into()
+/// Returns the process that drives the run. A nested run is driven by the process of its outer run.
+pub(crate) fn find_driver(run: &dyn StoredRun) -> DriverProcess {
+    let outer = || FileRunStore::find_outer_run(run.run_folder()?)?.lease_holder_pid();
+    run.lease_holder_pid().or_else(outer).into()
 }

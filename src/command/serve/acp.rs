@@ -1,4 +1,4 @@
-//! `ensemble acp`: an ensemble as one agent of the Agent Client Protocol, over standard input and output.
+//! `ensemble acp`: serves an ensemble as one agent of the Agent Client Protocol, over standard input and output.
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
@@ -20,7 +20,7 @@ pub(crate) struct AcpArgs {
     pub served: Option<String>,
 }
 
-/// `ensemble acp`.
+/// Executes `ensemble acp`: serves the client on standard input and output until the input ends. Returns the exit code.
 pub(crate) fn run_acp(args: &AcpArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let project = surroundings.project.clone();
     let folder = project.folder.canonicalize().unwrap_or_else(|_| project.folder.clone());
@@ -33,8 +33,8 @@ pub(crate) fn run_acp(args: &AcpArgs, surroundings: &CliEnvironment) -> Result<u
     let _refused = become_orphan_collector();
     let host = RunHost::from_system()
         .with_watchdog(watchdog::watchdog_command())
-        .with_sandbox_helper(sandbox_helper::helper_command())
-        .with_simulated_acp(simulated_agent::agent_command())
+        .with_sandbox_helper(sandbox_helper::sandbox_helper_command())
+        .with_simulated_acp(simulated_agent::simulated_agent_command())
         .with_shared_model_network();
     let services = AcpServices {
         runs: Box::new(move |folder| {
@@ -42,7 +42,7 @@ pub(crate) fn run_acp(args: &AcpArgs, surroundings: &CliEnvironment) -> Result<u
                 folder: folder.to_owned(),
                 ..project.clone()
             };
-            Runs::open(project, host.clone())
+            Runs::for_project(project, host.clone())
         }),
         served_path: served,
         folder,

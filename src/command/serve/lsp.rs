@@ -17,28 +17,28 @@ use ensemble_lsp::server::{LspServerEnd, LspServerOptions, serve_client};
 use ensemble_reports::report::graph::{GraphTooLargeError, render_ascii, render_dot, render_mermaid, render_svg};
 use ensemble_runs::{Project, RunHost, Runs};
 
-/// The checks of `ensemble validate`.
+/// Checks of test files and configurations for the language server, the same as those of `ensemble validate`.
 #[derive(Debug)]
-pub(crate) struct ValidateChecks;
+pub(crate) struct LspFileChecks;
 
-impl ProjectFileChecks for ValidateChecks {
+impl ProjectFileChecks for LspFileChecks {
     fn check_test_file(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
-        let runs = Runs::open(project.clone(), RunHost::from_system().without_operator());
-        TestSuite::load(source, path, &runs).findings
+        let runs = Runs::for_project(project.clone(), RunHost::from_system().without_operator());
+        TestSuite::load_and_check(source, path, &runs).findings
     }
 
     fn check_configuration(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
-        settings::check_config(source, path, project)
+        settings::check_config_text(source, path, project)
     }
 }
 
-/// `ensemble lsp`.
+/// Executes `ensemble lsp`: serves the editor on standard input and output until the editor exits. Returns the exit code.
 pub(crate) fn serve_lsp(surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let services = LspServerOptions {
         project: surroundings.project.clone(),
-        checks: Arc::new(ValidateChecks),
+        checks: Arc::new(LspFileChecks),
         version: env!("CARGO_PKG_VERSION"),
-        graph: render_graph,
+        graph: render_graph_in_format,
     };
     match serve_client(std::io::stdin(), surroundings.streams.protocol_out(), services) {
         LspServerEnd::Exit { after_shutdown: true } => Ok(exit::SUCCESS),
@@ -50,8 +50,8 @@ pub(crate) fn serve_lsp(surroundings: &CliEnvironment) -> Result<u8, CliError> {
     }
 }
 
-/// Returns the graph as `ensemble graph` prints it.
-pub(crate) fn render_graph(ensemble: &Ensemble, format: &str) -> Option<String> {
+/// Renders the graph of the ensemble like `ensemble graph`. Returns `None` if the format is unknown.
+pub(crate) fn render_graph_in_format(ensemble: &Ensemble, format: &str) -> Option<String> {
     let picture = ensemble_picture(ensemble);
     match format {
         "mermaid" => Some(render_mermaid(&picture)),

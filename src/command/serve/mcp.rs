@@ -1,4 +1,4 @@
-//! `ensemble mcp`: the ensembles of a folder as tools of the Model Context Protocol.
+//! `ensemble mcp`: serves the ensembles of a folder as tools of the Model Context Protocol.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::command::runs::estimate;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::{CliEnvironment, enter_folder};
+use crate::command::shared::surroundings::{CliEnvironment, change_process_folder};
 use clap::{ArgAction, Args};
 use ensemble_mcp::catalog::EnsembleToolCatalog;
 use ensemble_mcp::session::McpServices;
@@ -46,11 +46,11 @@ pub(crate) struct McpArgs {
     pub mcp_config: Option<PathBuf>,
 }
 
-/// `ensemble mcp`.
+/// Executes `ensemble mcp`: serves clients over standard input and output, or over HTTP. Returns the exit code.
 pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let mut surroundings = surroundings.clone();
     if let Some(folder) = &args.served {
-        enter_folder(folder)?;
+        change_process_folder(folder)?;
         surroundings.project.folder = std::env::current_dir()
             .map_err(|error| CliError::usage_error(format!("cannot use the folder {}: {error}", folder.display())))?;
     }
@@ -60,14 +60,14 @@ pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result
             "use an address that only this machine can reach, such as 127.0.0.1:7421",
         ));
     }
-    let token = args.http.map(|_| resolve_token(args)).transpose()?;
+    let token = args.http.map(|_| load_or_generate_token(args)).transpose()?;
     print_served(&surroundings);
     let services = Arc::new(build_services(args, token.as_ref(), &surroundings)?);
     block_on(async {
         match args.http.zip(token) {
             Some((address, token)) => {
                 let is_new = args.token_env.is_none();
-                serve_http(address, token, is_new, services, &surroundings).await
+                bind_and_serve_http(address, token, is_new, services, &surroundings).await
             }
             None => {
                 if surroundings.streams.in_is_terminal {
@@ -90,6 +90,7 @@ pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result
     Ok(exit::SUCCESS)
 }
 
+/// Builds the services of the server. The runs redact `token`.
 fn build_services(
     args: &McpArgs,
     token: Option<&AccessToken>,
@@ -97,7 +98,7 @@ fn build_services(
 ) -> Result<McpServices, CliError> {
     let mut estimate_surroundings = surroundings.clone();
     estimate_surroundings.project = estimate_surroundings.project.with_boundary();
-    let servers = run_options::load_servers(args.mcp_config.as_deref(), surroundings)?;
+    let servers = run_options::load_mcp_servers(args.mcp_config.as_deref(), surroundings)?;
     let runs = surroundings.runs_for_clients(servers);
     let runs = match token {
         Some(token) => runs.with_server_token(token.as_str(), args.token_env.as_deref()),
@@ -105,7 +106,7 @@ fn build_services(
     };
     Ok(McpServices {
         runs: RunService::new(runs),
-        draw: lsp::render_graph,
+        draw: lsp::render_graph_in_format,
         estimate: Box::new(move |ensemble, from| {
             let estimate_surroundings = estimate_surroundings.clone();
             Box::pin(async move {
@@ -119,7 +120,7 @@ fn build_services(
     })
 }
 
-/// Says on standard error what is served and what is not.
+/// Prints the number of served ensembles, and warnings about ensembles that are not served or were renamed.
 fn print_served(surroundings: &CliEnvironment) {
     let catalog = EnsembleToolCatalog::load_catalog(&surroundings.project);
     let ensembles = format_count(catalog.entries.len() as u64, "ensemble");
@@ -142,7 +143,8 @@ fn print_served(surroundings: &CliEnvironment) {
     surroundings.print_err(&text);
 }
 
-async fn serve_http(
+/// Binds the address, prints the address and a new token, and serves clients. `is_new` marks a token that the server generated.
+async fn bind_and_serve_http(
     address: SocketAddr,
     token: AccessToken,
     is_new: bool,
@@ -162,13 +164,16 @@ async fn serve_http(
     http::serve_http(listener, token, services).await.map_err(unusable)
 }
 
-/// Returns the token of the clients: that of the variable, or a new one.
-fn resolve_token(args: &McpArgs) -> Result<AccessToken, CliError> {
+/// Returns the token in the variable of `--token-env`, or generates a token.
+///
+/// # Errors
+/// The token in the variable is too short or contains invisible characters.
+fn load_or_generate_token(args: &McpArgs) -> Result<AccessToken, CliError> {
     let Some(name) = &args.token_env else {
         return AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot create a token: {error}")));
     };
     let value = std::env::var(name).unwrap_or_default();
-    AccessToken::for_header(&value).map_err(|_| {
+    AccessToken::parse_for_header(&value).map_err(|_| {
         CliError::usage_error(format!(
             "--token-env {name}: the token in this variable needs at least 16 visible ASCII characters"
         ))

@@ -1,4 +1,4 @@
-//! `ensemble ui` and `ensemble run --ui`: a page in the browser over the runs of the project.
+//! `ensemble ui` and `ensemble run --ui`: serve a page in the browser for the runs of the project.
 
 use std::net::Ipv4Addr;
 
@@ -8,9 +8,9 @@ use ensemble_runs::{ReadyRun, Runs};
 use ensemble_ui::{AccessToken, UiServer, UiServerSettings};
 
 use crate::command::check::picture::ensemble_picture;
-use crate::command::run::driver::EndReporter;
+use crate::command::run::driver::RunEndReporter;
 use crate::command::run::run_options;
-use crate::command::serve::lsp::ValidateChecks;
+use crate::command::serve::lsp::LspFileChecks;
 use crate::command::setup::init;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
@@ -44,35 +44,35 @@ pub(crate) struct PageArgs {
     pub address: IpAddr,
 }
 
-/// The variable with a token that outlives the server, so that pages and chat programs find it again.
-const TOKEN: &str = "ENSEMBLE_UI_TOKEN";
-/// Who cancels runs when the server ends, as the record tells it.
-const SERVER: &str = "the end of ensemble ui";
+/// Environment variable with a token that outlives the server, so that pages and chat programs can reconnect.
+const TOKEN_VARIABLE: &str = "ENSEMBLE_UI_TOKEN";
+/// Author of the cancellation when the server ends, for the record.
+const CANCELLED_BY: &str = "the end of ensemble ui";
 
-/// `ensemble ui`.
+/// Executes `ensemble ui`: serves the page until Ctrl-C, then cancels the runs of this process. Returns the exit code.
 pub(crate) fn serve_ui(args: &UiArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     block_on(async {
         let mut signals = signals::listen_for_signals();
-        let servers = run_options::load_servers(args.mcp_config.as_deref(), surroundings)?;
-        let (runs, token) = protect_token(surroundings.runs_for_clients(servers))?;
+        let servers = run_options::load_mcp_servers(args.mcp_config.as_deref(), surroundings)?;
+        let (runs, token) = with_redacted_token(surroundings.runs_for_clients(servers))?;
         let runs = RunService::new(runs);
         let server = bind_server(&args.place, &runs, token)?;
         let link = server.link_with_token();
-        start_server(server)?;
+        spawn_server_thread(server)?;
         surroundings.print_out(&format!("{link}\n"));
         surroundings.print_err("open this address in a browser; Ctrl-C ends the server\n");
         signals.wait_for_signal().await;
-        cancel_all(&runs).await;
+        cancel_driven_runs(&runs).await;
         Ok(exit::SUCCESS)
     })
 }
 
-/// `ensemble run --ui`: runs it to its end, and keeps the page until a signal.
+/// Drives the run to its end next to a page, and serves the page until a signal (`ensemble run --ui`). Returns the exit code.
 pub(crate) async fn run_with_page(
     ready: ReadyRun,
     (runs, token): (Runs, AccessToken),
     port: Option<u16>,
-    ending: EndReporter<'_>,
+    ending: RunEndReporter<'_>,
 ) -> Result<u8, CliError> {
     let mut signals = signals::listen_for_signals();
     let surroundings = ending.surroundings;
@@ -83,9 +83,9 @@ pub(crate) async fn run_with_page(
     };
     let server = bind_server(&place, &runs, token)?;
     let link = server.link_with_token();
-    start_server(server)?;
-    let id = runs.start_ready_run(ready).await?;
-    signals.set_run(&id);
+    spawn_server_thread(server)?;
+    let id = runs.start_prepared_run(ready).await?;
+    signals.set_run_to_kill(&id);
     surroundings.print_err(&format!("watch the run: {link}&run={id}\n"));
     let mut is_stopped = false;
     loop {
@@ -100,22 +100,22 @@ pub(crate) async fn run_with_page(
     let mut code = print_run_result(&runs, &id, &ending).await?;
     if !is_stopped {
         surroundings.print_err("the run has ended; the page stays until Ctrl-C\n");
-        signals.mark_handled();
+        signals.mark_signals_handled();
         signals.wait_for_signal().await;
-        cancel_all(&runs).await;
-        code = run_exit_code(&runs, &id, &ending).await?;
+        cancel_driven_runs(&runs).await;
+        code = current_run_exit_code(&runs, &id, &ending).await?;
     }
     Ok(code)
 }
 
-/// Prints the result, and returns the exit code.
-async fn print_run_result(runs: &RunService, id: &RunId, ending: &EndReporter<'_>) -> Result<u8, CliError> {
+/// Prints the result of the recorded run, and returns the exit code.
+async fn print_run_result(runs: &RunService, id: &RunId, ending: &RunEndReporter<'_>) -> Result<u8, CliError> {
     let recorded = runs.load_recorded_run(id).await?;
     Ok(ending.print_result(&recorded.state, &recorded.prepared, &[]))
 }
 
-/// Returns the exit code of the run, which may have gone on since.
-async fn run_exit_code(runs: &RunService, id: &RunId, ending: &EndReporter<'_>) -> Result<u8, CliError> {
+/// Returns the exit code of the run, which might have been continued on the page.
+async fn current_run_exit_code(runs: &RunService, id: &RunId, ending: &RunEndReporter<'_>) -> Result<u8, CliError> {
     let state = runs.load_recorded_run(id).await?.state;
     let code = state
         .run_end()
@@ -123,6 +123,7 @@ async fn run_exit_code(runs: &RunService, id: &RunId, ending: &EndReporter<'_>) 
     Ok(code.unwrap_or(exit::SUCCESS))
 }
 
+/// Binds the server of the page to its address and port.
 fn bind_server(place: &PageArgs, runs: &RunService, token: AccessToken) -> Result<UiServer, CliError> {
     let settings = UiServerSettings {
         address: place.address,
@@ -132,8 +133,8 @@ fn bind_server(place: &PageArgs, runs: &RunService, token: AccessToken) -> Resul
         driving: tokio::runtime::Handle::current(),
         version: env!("CARGO_PKG_VERSION"),
         picture: ensemble_picture,
-        starter: init::smallest_ensemble,
-        checks: std::sync::Arc::new(ValidateChecks),
+        starter: init::smallest_ensemble_files,
+        checks: std::sync::Arc::new(LspFileChecks),
     };
     UiServer::bind_address(settings).map_err(|error| {
         let port = place.port.map_or_else(String::new, |port| format!(" port {port}"));
@@ -141,35 +142,37 @@ fn bind_server(place: &PageArgs, runs: &RunService, token: AccessToken) -> Resul
     })
 }
 
-fn start_server(server: UiServer) -> Result<(), CliError> {
+/// Starts the server on a separate thread.
+fn spawn_server_thread(server: UiServer) -> Result<(), CliError> {
     let started = server.serve_on_thread();
     started.map_err(|error| CliError::Internal(format!("cannot start the server: {error}")))
 }
 
-/// Redacts the token of the page in all runs, and returns both.
-pub(crate) fn protect_token(runs: Runs) -> Result<(Runs, AccessToken), CliError> {
-    let token = resolve_token()?;
-    Ok((runs.with_server_token(token.as_str(), Some(TOKEN)), token))
+/// Makes the runs redact the token of the page. Returns the runs and the token.
+pub(crate) fn with_redacted_token(runs: Runs) -> Result<(Runs, AccessToken), CliError> {
+    let token = read_or_generate_token()?;
+    Ok((runs.with_server_token(token.as_str(), Some(TOKEN_VARIABLE)), token))
 }
 
-/// Returns the token of the environment, or a new one.
-fn resolve_token() -> Result<AccessToken, CliError> {
-    match std::env::var(TOKEN).ok() {
-        Some(token) => AccessToken::parse(&token).map_err(|why| CliError::usage_error(format!("{TOKEN}: {why}"))),
+/// Returns the token in the environment variable, or generates a token.
+fn read_or_generate_token() -> Result<AccessToken, CliError> {
+    match std::env::var(TOKEN_VARIABLE).ok() {
+        Some(token) => AccessToken::parse_for_cookie(&token)
+            .map_err(|why| CliError::usage_error(format!("{TOKEN_VARIABLE}: {why}"))),
         None => AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot create a token: {error}"))),
     }
 }
 
-/// Cancels the runs that go on here, and waits until they are closed. They can be resumed.
-async fn cancel_all(runs: &RunService) {
-    let summaries = runs.list_summaries(usize::MAX).await.unwrap_or_default();
+/// Cancels the runs that this process drives, and waits until they are closed. The runs can be resumed.
+async fn cancel_driven_runs(runs: &RunService) {
+    let summaries = runs.load_latest_summaries(usize::MAX).await.unwrap_or_default();
     let driven = summaries
         .into_iter()
         .flatten()
         .filter(|summary| runs.is_driven_here(&summary.id));
     let driven: Vec<RunId> = driven.map(|summary| summary.id).collect();
     for id in &driven {
-        let _it_has_ended = runs.cancel_run(id, SERVER).await;
+        let _it_has_ended = runs.cancel_run(id, CANCELLED_BY).await;
     }
     for id in &driven {
         runs.wait_until_closed(id).await;

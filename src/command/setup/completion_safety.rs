@@ -1,7 +1,7 @@
-//! The names that a shell may insert into a command line.
+//! Safety of the names that a shell inserts into a command line.
 //!
-//! Names of files, runs and agents come from others. bash and PowerShell insert a candidate as it is, so a candidate for
-//! them is one plain word; zsh, fish and elvish quote it. Whatever could be taken for an option is no candidate anywhere.
+//! Other people choose the names of files, runs and agents. bash and PowerShell insert a candidate unchanged, so a candidate for
+//! these shells is one plain word. zsh, fish and elvish quote a candidate. A text that looks like an option is never a candidate.
 //!
 //! Invariant: every candidate for a value of a command line passes `is_safe_candidate`.
 
@@ -13,17 +13,17 @@ use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter};
 use ensemble_language::hidden_characters::is_hidden_character;
 
-/// Quoting of a candidate by the shell that inserts it.
+/// Quoting of a candidate by the shell that inserts the candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CandidateQuoting {
-    /// The shell quotes it.
+    /// The shell quotes the candidate.
     Quoted,
-    /// The shell inserts it as it is.
+    /// The shell inserts the candidate unchanged.
     Raw,
 }
 
 impl CandidateQuoting {
-    /// Returns the quoting of a shell, which is a name or a path.
+    /// Returns the quoting of a shell. `shell` is a name or a path.
     fn for_shell(shell: &OsStr) -> Self {
         let name = Path::new(shell).file_stem().unwrap_or_default();
         match name.to_str() {
@@ -33,20 +33,22 @@ impl CandidateQuoting {
     }
 }
 
-/// Returns the program whose completions of values contain no unsafe name.
-pub(super) fn guard_completers(program: Command, shell: &OsStr) -> Command {
-    guard_command(program, CandidateQuoting::for_shell(shell))
+/// Makes the completions of all values of the program omit unsafe candidates.
+pub(super) fn filter_unsafe_completions(program: Command, shell: &OsStr) -> Command {
+    filter_command_completions(program, CandidateQuoting::for_shell(shell))
 }
 
-fn guard_command(command: Command, quoting: CandidateQuoting) -> Command {
+/// Makes the completions of the command and its subcommands omit unsafe candidates.
+fn filter_command_completions(command: Command, quoting: CandidateQuoting) -> Command {
     command
-        .mut_args(|argument| guard_argument(argument, quoting))
-        .mut_subcommands(|subcommand| guard_command(subcommand, quoting))
+        .mut_args(|argument| filter_argument_completions(argument, quoting))
+        .mut_subcommands(|subcommand| filter_command_completions(subcommand, quoting))
 }
 
-fn guard_argument(argument: Arg, quoting: CandidateQuoting) -> Arg {
+/// Makes the completions of the argument omit unsafe candidates.
+fn filter_argument_completions(argument: Arg, quoting: CandidateQuoting) -> Arg {
     let own_completer = argument.get::<ArgValueCompleter>().cloned();
-    let Some(completer) = own_completer.or_else(|| path_completer(&argument)) else {
+    let Some(completer) = own_completer.or_else(|| path_completer_for_hint(&argument)) else {
         return argument;
     };
     argument.add(ArgValueCompleter::new(move |typed: &OsStr| {
@@ -56,8 +58,8 @@ fn guard_argument(argument: Arg, quoting: CandidateQuoting) -> Arg {
     }))
 }
 
-/// Returns the completer that the hint of an argument asks for: paths, or none.
-fn path_completer(argument: &Arg) -> Option<ArgValueCompleter> {
+/// Returns the completer of paths that the hint of the argument asks for. Returns `None` without such a hint.
+fn path_completer_for_hint(argument: &Arg) -> Option<ArgValueCompleter> {
     let takes_values = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
     if !takes_values || !argument.get_possible_values().is_empty() {
         return None;
@@ -70,7 +72,7 @@ fn path_completer(argument: &Arg) -> Option<ArgValueCompleter> {
     }
 }
 
-/// Returns whether the shell inserts the candidate as one word that is no option, and shows the candidate as it is.
+/// Returns whether the shell inserts the candidate as one word that is no option, and shows the candidate unchanged.
 fn is_safe_candidate(candidate: &CompletionCandidate, typed: &OsStr, quoting: CandidateQuoting) -> bool {
     // A shell would get another name than that of the file.
     let Some(text) = candidate.get_value().to_str() else {
@@ -89,7 +91,7 @@ fn is_safe_candidate(candidate: &CompletionCandidate, typed: &OsStr, quoting: Ca
     }
 }
 
-/// Returns whether every shell takes the text for itself: no quote, expansion, redirection, comment or history.
+/// Returns whether no shell interprets a part of the text: no quote, expansion, redirection, comment or history.
 fn is_plain_word(text: &str) -> bool {
     let is_plain =
         |character: char| character.is_alphanumeric() || matches!(character, '_' | '-' | '.' | '/' | ':' | '+');

@@ -43,10 +43,13 @@ pub(crate) enum ImportFrom {
     Conductor,
 }
 
-/// The folder of llm-orc in a project.
-const LLM_ORC: &str = ".llm-orc";
+/// Folder of llm-orc in a project.
+const LLM_ORC_FOLDER: &str = ".llm-orc";
 
-/// `ensemble import` of one file.
+/// Executes `ensemble import` for one file or standard input. Returns the exit code.
+///
+/// # Errors
+/// The file is invalid, or the output exists already.
 pub(crate) fn import_file(args: &ImportArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let (source, stem) = if args.file == "-" {
         (SourceText::new("<stdin>", read_stdin()?), "imported".to_owned())
@@ -68,50 +71,50 @@ pub(crate) fn import_file(args: &ImportArgs, surroundings: &CliEnvironment) -> R
             "name another file, or overwrite it with `--force`",
         ));
     }
-    let file_import = ImportFile {
+    let file_import = ImportSource {
         file: &args.file,
         stem: &stem,
         output: output.as_deref(),
-        origin: chosen_origin(args),
+        origin: import_origin_option(args),
     };
     let imported = file_import
         .convert_text(&source, surroundings)?
         .map_err(ProjectError::Invalid)?;
     match &output {
         Some(output) => {
-            write_file(output, &imported.text, surroundings)?;
+            write_file_with_folders(output, &imported.text, surroundings)?;
             surroundings.print_out(&format!("wrote {}\n", output.display()));
         }
         // The text is written so that nothing in it steers a terminal.
-        None => surroundings.print_as(EscapeStyle::Exact, &imported.text),
+        None => surroundings.print_out_in_format(EscapeStyle::Exact, &imported.text),
     }
-    Ok(print_lost_parts(&imported, surroundings))
+    Ok(print_unconverted_parts(&imported, surroundings))
 }
 
-/// A file to import.
-pub(crate) struct ImportFile<'a> {
+/// File to import, with its origin and its output.
+pub(crate) struct ImportSource<'a> {
     pub(crate) file: &'a str,
-    /// The name for an ensemble without a name.
+    /// Name for an ensemble without a name.
     pub(crate) stem: &'a str,
     pub(crate) output: Option<&'a Path>,
     pub(crate) origin: Option<ImportOrigin>,
 }
 
-impl ImportFile<'_> {
-    /// Returns the new text; the inner error is what is wrong with the old one.
+impl ImportSource<'_> {
+    /// Converts the text of the file. The inner error contains the findings about the old text.
     pub(crate) fn convert_text(
         &self,
         source: &SourceText,
         surroundings: &CliEnvironment,
     ) -> Result<Result<ImportResult, Vec<Diagnostic>>, CliError> {
         let project = ImportFolders::for_file(self.file, self.output, surroundings);
-        let configurations = project.load_configurations(surroundings)?;
+        let configurations = project.load_llm_orc_configurations(surroundings)?;
         let beside = ImportContext {
             stem: self.stem,
             configurations: &configurations,
-            script: &|script| project.resolve_script(script),
+            script: &|script| project.resolve_script_for_new_file(script),
             script_text: &|script| {
-                let script_path = project.resolve_script(script)?;
+                let script_path = project.resolve_script_for_new_file(script)?;
                 read_source(&surroundings.project.relative_path(&project.new.join(script_path))).ok()
             },
             ensemble: &|name| {
@@ -120,27 +123,29 @@ impl ImportFile<'_> {
                     .resolve_ensemble_file_from(name, &project.new, &project.root)
                     .is_ok()
             },
-            schema: project.schema_file(),
+            schema: project.schema_file_name(),
         };
         Ok(import::import_ensemble(source, &beside, self.origin))
     }
 }
 
-pub(crate) fn chosen_origin(args: &ImportArgs) -> Option<ImportOrigin> {
+/// Returns the program whose format `--from` names.
+pub(crate) fn import_origin_option(args: &ImportArgs) -> Option<ImportOrigin> {
     args.from.map(|from| match from {
         ImportFrom::LlmOrc => ImportOrigin::LlmOrc,
         ImportFrom::Conductor => ImportOrigin::Conductor,
     })
 }
 
+/// Returns the file name without its extension, as text.
 pub(crate) fn file_stem(path: &Path) -> String {
     path.file_stem()
         .map(|stem| stem.to_string_lossy().into_owned())
         .unwrap_or_default()
 }
 
-/// Prints the number of parts that were not converted, and returns the exit code.
-fn print_lost_parts(imported: &ImportResult, surroundings: &CliEnvironment) -> u8 {
+/// Prints the parts that were not converted, and returns the exit code.
+fn print_unconverted_parts(imported: &ImportResult, surroundings: &CliEnvironment) -> u8 {
     if imported.unconverted.is_empty() {
         return exit::SUCCESS;
     }
@@ -156,7 +161,7 @@ fn print_lost_parts(imported: &ImportResult, surroundings: &CliEnvironment) -> u
     exit::FAILURE
 }
 
-/// Returns the path of the file to write. In a folder, the file gets the name of the old file.
+/// Returns the path of the new file. In a folder, the new file gets the name of the old file.
 fn output_path(output: &Path, stem: &str, surroundings: &CliEnvironment) -> PathBuf {
     if surroundings.project.folder.join(output).is_dir() {
         output.join(format!("{stem}.yaml"))
@@ -165,8 +170,12 @@ fn output_path(output: &Path, stem: &str, surroundings: &CliEnvironment) -> Path
     }
 }
 
-/// Writes a new file, and the folders that lead to it.
-pub(crate) fn write_file(output: &Path, text: &str, surroundings: &CliEnvironment) -> Result<(), CliError> {
+/// Writes a file, and creates the folders that lead to the file. Overwrites an existing file.
+pub(crate) fn write_file_with_folders(
+    output: &Path,
+    text: &str,
+    surroundings: &CliEnvironment,
+) -> Result<(), CliError> {
     let path = surroundings.project.folder.join(output);
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     folder
@@ -174,18 +183,19 @@ pub(crate) fn write_file(output: &Path, text: &str, surroundings: &CliEnvironmen
         .map_err(|error| CliError::usage_error(format!("cannot write {}: {error}", output.display())))
 }
 
-/// The folders of the old file and the new file; all paths are absolute.
+/// Folders of the old file and of the new file, as absolute paths.
 struct ImportFolders {
-    /// The folder that contains `.llm-orc/`; otherwise the folder of the old file.
+    /// Folder that contains `.llm-orc/`; otherwise the folder of the old file.
     old: PathBuf,
-    /// The folder of the new file.
+    /// Folder of the new file.
     new: PathBuf,
-    /// The root of the project that will contain the new file.
+    /// Root of the project that will contain the new file.
     root: PathBuf,
     has_schema: bool,
 }
 
 impl ImportFolders {
+    /// Finds the folders for the old file `file` and the new file `output`.
     fn for_file(file: &str, output: Option<&Path>, surroundings: &CliEnvironment) -> Self {
         let project_folder = &surroundings.project.folder;
         let parent = |path: &Path| {
@@ -198,7 +208,7 @@ impl ImportFolders {
         } else {
             parent(Path::new(file))
         };
-        let llm_orc_project = from.ancestors().find(|folder| folder.join(LLM_ORC).is_dir());
+        let llm_orc_project = from.ancestors().find(|folder| folder.join(LLM_ORC_FOLDER).is_dir());
         let new = output.map_or_else(|| project_folder.clone(), parent);
         Self {
             old: llm_orc_project.unwrap_or(&from).to_owned(),
@@ -208,15 +218,15 @@ impl ImportFolders {
         }
     }
 
-    fn schema_file(&self) -> Option<&'static str> {
+    /// Returns the name of the schema file, if the schema is in the folder of the new file.
+    fn schema_file_name(&self) -> Option<&'static str> {
         self.has_schema.then_some("ensemble.schema.json")
     }
 
-    /// Returns the configurations of llm-orc: of the project, its profiles, and of the user. Files that are not valid
-    /// YAML are skipped.
-    fn load_configurations(&self, surroundings: &CliEnvironment) -> Result<Vec<YamlDocument>, CliError> {
-        let mut files = vec![self.old.join(LLM_ORC).join("config.yaml")];
-        let mut profiles: Vec<PathBuf> = std::fs::read_dir(self.old.join(LLM_ORC).join("profiles"))
+    /// Loads the configurations of llm-orc: those of the project, of its profiles and of the user. Skips files that are not valid YAML.
+    fn load_llm_orc_configurations(&self, surroundings: &CliEnvironment) -> Result<Vec<YamlDocument>, CliError> {
+        let mut files = vec![self.old.join(LLM_ORC_FOLDER).join("config.yaml")];
+        let mut profiles: Vec<PathBuf> = std::fs::read_dir(self.old.join(LLM_ORC_FOLDER).join("profiles"))
             .into_iter()
             .flatten()
             .filter_map(|entry| Some(entry.ok()?.path()))
@@ -239,13 +249,12 @@ impl ImportFolders {
         Ok(documents)
     }
 
-    /// Returns the path of a script for the new file: the place where llm-orc finds the script, relative to the folder
-    /// of the new file.
-    fn resolve_script(&self, script: &str) -> Option<String> {
+    /// Returns the path of the script relative to the folder of the new file. Searches where llm-orc searches scripts.
+    fn resolve_script_for_new_file(&self, script: &str) -> Option<String> {
         let script_path = Path::new(script);
-        let scripts = self.old.join(LLM_ORC).join("scripts");
+        let scripts = self.old.join(LLM_ORC_FOLDER).join("scripts");
         let mut places = vec![self.new.join(script_path)];
-        places.extend([&scripts, &self.old.join(LLM_ORC), &self.old].map(|folder| folder.join(script_path)));
+        places.extend([&scripts, &self.old.join(LLM_ORC_FOLDER), &self.old].map(|folder| folder.join(script_path)));
         if let Ok(path_in_scripts) = script_path.strip_prefix("scripts") {
             places.push(scripts.join(path_in_scripts));
         }
@@ -253,12 +262,12 @@ impl ImportFolders {
         if script_path.is_absolute() {
             return Some(script.to_owned());
         }
-        relative_path(&script_file, &self.new)
+        path_relative_to_folder(&script_file, &self.new)
     }
 }
 
-/// Returns the relative path from a folder to a file.
-fn relative_path(file: &Path, folder: &Path) -> Option<String> {
+/// Returns the relative path from the folder to the file.
+fn path_relative_to_folder(file: &Path, folder: &Path) -> Option<String> {
     let common = folder.ancestors().find(|folder| file.starts_with(folder))?;
     let up = folder.strip_prefix(common).ok()?.components().count();
     let mut way = PathBuf::new();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::import::{ImportFile, chosen_origin, file_stem, write_file};
+use super::import::{ImportSource, file_stem, import_origin_option, write_file_with_folders};
 use crate::command::setup::import::ImportArgs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
@@ -14,15 +14,15 @@ use ensemble_language::source::SourceText;
 use ensemble_project::project::read_source;
 use ensemble_reports::report::diagnostics;
 
-/// An ensemble that was found.
-struct FoundEnsemble {
-    /// The path as the user writes it.
+/// Ensemble that was found in the imported folder.
+struct FoundImportFile {
+    /// Path as the user writes the path.
     file: String,
     source: SourceText,
     output: PathBuf,
 }
 
-/// The number of files by result of the import.
+/// Numbers of files by result of the import.
 #[derive(Default)]
 struct ImportCounts {
     clean: usize,
@@ -31,12 +31,12 @@ struct ImportCounts {
     ignored: usize,
 }
 
-/// Returns whether the user names a folder.
-pub(crate) fn is_folder(args: &ImportArgs, surroundings: &CliEnvironment) -> bool {
+/// Returns whether the argument of `ensemble import` is a folder.
+pub(crate) fn imports_folder(args: &ImportArgs, surroundings: &CliEnvironment) -> bool {
     args.file != "-" && surroundings.project.folder.join(&args.file).is_dir()
 }
 
-/// Imports every ensemble of the folder and its sub-folders.
+/// Converts every ensemble of the folder and its subfolders into another folder, and prints a summary. Returns the exit code.
 pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let Some(to) = &args.to else {
         let message = format!("{} is a folder", args.file);
@@ -54,7 +54,7 @@ pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) ->
         ));
     }
     let mut count = ImportCounts::default();
-    let ensembles = find_ensembles(args, to, surroundings, &mut count)?;
+    let ensembles = find_importable_files(args, to, surroundings, &mut count)?;
     if ensembles.is_empty() && count.failed == 0 {
         let message = format!("no ensemble in {}", args.file);
         return Err(CliError::usage_error_with_help(
@@ -79,14 +79,14 @@ pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) ->
     }
     // The second time, the ensembles that these ensembles name are there.
     for ensemble in &ensembles {
-        if let Ok(imported) = convert_file(ensemble, args, surroundings)? {
-            write_file(&ensemble.output, &imported.text, surroundings)?;
+        if let Ok(imported) = convert_found_file(ensemble, args, surroundings)? {
+            write_file_with_folders(&ensemble.output, &imported.text, surroundings)?;
         }
     }
     for ensemble in &ensembles {
-        match convert_file(ensemble, args, surroundings)? {
+        match convert_found_file(ensemble, args, surroundings)? {
             Ok(imported) => {
-                write_file(&ensemble.output, &imported.text, surroundings)?;
+                write_file_with_folders(&ensemble.output, &imported.text, surroundings)?;
                 surroundings.print_out(&format!("wrote {}\n", ensemble.output.display()));
                 if imported.unconverted.is_empty() {
                     count.clean += 1;
@@ -107,31 +107,32 @@ pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) ->
             }
         }
     }
-    Ok(count.print_summary(surroundings))
+    Ok(count.print_import_summary(surroundings))
 }
 
-fn convert_file(
-    found: &FoundEnsemble,
+/// Converts the text of the file. The inner error contains the findings about the old text.
+fn convert_found_file(
+    found: &FoundImportFile,
     args: &ImportArgs,
     surroundings: &CliEnvironment,
 ) -> Result<Result<ImportResult, Vec<ensemble_language::diagnostic::Diagnostic>>, CliError> {
     let stem = file_stem(Path::new(&found.file));
-    let import_file = ImportFile {
+    let import_file = ImportSource {
         file: &found.file,
         stem: &stem,
         output: Some(&found.output),
-        origin: chosen_origin(args),
+        origin: import_origin_option(args),
     };
     import_file.convert_text(&found.source, surroundings)
 }
 
-/// Returns the ensembles of the folder, in the order of their paths; other files are counted.
-fn find_ensembles(
+/// Returns the ensembles of the folder in the order of their paths. Adds the other files to `count`.
+fn find_importable_files(
     args: &ImportArgs,
     to: &Path,
     surroundings: &CliEnvironment,
     count: &mut ImportCounts,
-) -> Result<Vec<FoundEnsemble>, CliError> {
+) -> Result<Vec<FoundImportFile>, CliError> {
     let project_folder = &surroundings.project.folder;
     let from = Path::new(&args.file);
     let new = project_folder.join(to).canonicalize().ok();
@@ -139,7 +140,7 @@ fn find_ensembles(
     // A folder may be imported into itself only with other names, so its own files stay.
     let new = new.filter(|new| Some(new) != old.as_ref());
     let mut files = Vec::new();
-    collect_files(&project_folder.join(from), new.as_deref(), &mut files)
+    collect_visible_files(&project_folder.join(from), new.as_deref(), &mut files)
         .map_err(|error| CliError::usage_error(format!("cannot read {}: {error}", args.file)))?;
     files.sort();
     let mut ensembles = Vec::new();
@@ -171,7 +172,7 @@ fn find_ensembles(
                     .and_then(YamlNode::items)
                     .is_some_and(|list| !list.is_empty()) =>
             {
-                ensembles.push(FoundEnsemble {
+                ensembles.push(FoundImportFile {
                     file: file.display().to_string(),
                     source,
                     output: to.join(relative_path),
@@ -190,8 +191,8 @@ fn find_ensembles(
     Ok(ensembles)
 }
 
-/// Returns all files of a folder and its sub-folders, without hidden ones; links to folders are not followed.
-fn collect_files(folder: &Path, without: Option<&Path>, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+/// Collects all visible files of a folder and its subfolders, except the folder `without`. Does not follow links to folders.
+fn collect_visible_files(folder: &Path, without: Option<&Path>, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(&folder)? {
@@ -212,8 +213,8 @@ fn collect_files(folder: &Path, without: Option<&Path>, files: &mut Vec<PathBuf>
 }
 
 impl ImportCounts {
-    /// Prints the summary, and returns the exit code.
-    fn print_summary(&self, surroundings: &CliEnvironment) -> u8 {
+    /// Prints the summary and returns the exit code.
+    fn print_import_summary(&self, surroundings: &CliEnvironment) -> u8 {
         let imported_count = self.clean + self.noted;
         let mut text = format!("{} imported", format_files(imported_count));
         if self.noted > 0 {
@@ -234,6 +235,7 @@ impl ImportCounts {
     }
 }
 
+/// Formats a number of files: `1 file`, `2 files`.
 fn format_files(count: usize) -> String {
     let noun = if count == 1 { "file" } else { "files" };
     format!("{count} {noun}")

@@ -1,4 +1,4 @@
-//! `ensemble init`: creates a small ensemble that can be run immediately, as a starting point.
+//! `ensemble init`: creates a small ensemble that can be run immediately.
 
 mod templates;
 
@@ -16,8 +16,8 @@ use ensemble_project::atomic_write;
 use ensemble_scripts::regular_files::read_text;
 use ensemble_ui::NewEnsembleFile;
 
-/// The largest schema that is compared with the present one, in bytes.
-const LARGEST_SCHEMA: u64 = 16 << 20;
+/// Maximum size of an existing schema that is compared with the current schema, in bytes.
+const MAX_SCHEMA_BYTES: u64 = 16 << 20;
 
 /// `ensemble init`.
 #[derive(Debug, Args)]
@@ -56,18 +56,18 @@ pub(crate) enum StarterTemplate {
     Assistant,
 }
 
-/// The schema is stored beside the ensembles. So the line that names it stays valid when the folder is moved, and
-/// without a network.
+/// Path of the schema next to the ensembles. The line that names the schema stays valid when the folder moves, without a network.
 const SCHEMA_FILE: &str = "ensembles/ensemble.schema.json";
-const IGNORED: &str = "# The records of runs.\n.ensemble/runs/\n";
+/// Text of the created `.gitignore` file.
+const GITIGNORE_TEXT: &str = "# The records of runs.\n.ensemble/runs/\n";
 
-/// `ensemble init`.
-pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Executes `ensemble init`: writes the files of a template, or lists the templates. Returns the exit code.
+pub(crate) fn create_starter_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if args.list_templates {
         surroundings.print_out(&render_templates());
         return Ok(exit::SUCCESS);
     }
-    let name = resolve_name(args, surroundings)?;
+    let name = choose_ensemble_name(args, surroundings)?;
     let folder = &surroundings.project.folder;
     let mut files = args.template.project_files(&name);
     files.push(args.template.test_file(&name));
@@ -82,13 +82,13 @@ pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> R
     let schema = folder.join(SCHEMA_FILE);
     if !schema.exists() {
         files.push((SCHEMA_FILE.to_owned(), ENSEMBLE_SCHEMA.to_owned()));
-    } else if read_text(&schema, LARGEST_SCHEMA).is_ok_and(|text| text != ENSEMBLE_SCHEMA) {
+    } else if read_text(&schema, MAX_SCHEMA_BYTES).is_ok_and(|text| text != ENSEMBLE_SCHEMA) {
         notes = format!(
             "\ndid not overwrite {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` updates the file\n"
         );
     }
-    if records_runs_here(surroundings) && !folder.join(".gitignore").exists() {
-        files.push((".gitignore".to_owned(), IGNORED.to_owned()));
+    if is_project_root_here(surroundings) && !folder.join(".gitignore").exists() {
+        files.push((".gitignore".to_owned(), GITIGNORE_TEXT.to_owned()));
     }
     let mut report = String::new();
     for (file, text) in &files {
@@ -96,12 +96,12 @@ pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> R
         report.push_str(&format!("wrote {file}\n"));
     }
     surroundings.print_out(&report);
-    let command = args.template.first_command();
+    let command = args.template.first_command_name();
     surroundings.print_err(&format!("{notes}\nnext: ensemble {command} {name}\n"));
     Ok(exit::SUCCESS)
 }
 
-/// Returns all templates, each with its description.
+/// Renders one line with the description for each template.
 fn render_templates() -> String {
     let mut text = String::new();
     for template in StarterTemplate::value_variants() {
@@ -114,14 +114,18 @@ fn render_templates() -> String {
     text
 }
 
-/// Returns whether the runs of the new ensemble are recorded in this folder, and not in one around it.
-fn records_runs_here(surroundings: &CliEnvironment) -> bool {
+/// Returns whether the project root of the new ensemble is this folder, and not a folder around.
+fn is_project_root_here(surroundings: &CliEnvironment) -> bool {
     let folder = &surroundings.project.folder;
     let root = surroundings.project.project_root(folder);
     root == *folder || folder.canonicalize().is_ok_and(|folder| folder == root)
 }
 
-fn resolve_name(args: &InitArgs, surroundings: &CliEnvironment) -> Result<String, CliError> {
+/// Returns the name in the arguments, or a name made from the folder.
+///
+/// # Errors
+/// The name in the arguments is not valid.
+fn choose_ensemble_name(args: &InitArgs, surroundings: &CliEnvironment) -> Result<String, CliError> {
     match args.name.as_deref().map(strip_yaml_ending) {
         Some(name) if is_ensemble_name(name) => Ok(name.to_owned()),
         Some(name) => {
@@ -131,7 +135,7 @@ fn resolve_name(args: &InitArgs, surroundings: &CliEnvironment) -> Result<String
                 help,
             ))
         }
-        None => Ok(name_for_folder(&surroundings.project.folder)),
+        None => Ok(ensemble_name_from_folder(&surroundings.project.folder)),
     }
 }
 
@@ -143,9 +147,8 @@ fn create_file(path: &Path, text: &str) -> Result<(), CliError> {
     })
 }
 
-/// Returns the files of the smallest ensemble with this name, for the page; the ensemble is the first one. `None`: it
-/// is not a name.
-pub(crate) fn smallest_ensemble(given: &str) -> Option<Vec<NewEnsembleFile>> {
+/// Returns the files of the smallest ensemble with this name, the ensemble first. Returns `None` if the name is not valid.
+pub(crate) fn smallest_ensemble_files(given: &str) -> Option<Vec<NewEnsembleFile>> {
     let name = strip_yaml_ending(given);
     if !is_ensemble_name(name) {
         return None;
@@ -169,7 +172,7 @@ pub(crate) fn smallest_ensemble(given: &str) -> Option<Vec<NewEnsembleFile>> {
     Some(files)
 }
 
-/// Returns the name in a given name of a file.
+/// Returns the file name without the extension `.yaml` or `.yml`.
 fn strip_yaml_ending(given: &str) -> &str {
     let ending = [".yaml", ".yml"]
         .into_iter()
@@ -177,13 +180,14 @@ fn strip_yaml_ending(given: &str) -> &str {
     ending.unwrap_or(given)
 }
 
+/// Returns whether the text is a valid name for an ensemble. A name with the ending `.test` belongs to a test file.
 fn is_ensemble_name(name: &str) -> bool {
     // A file with that ending contains tests.
     names::is_name(name) && !name.ends_with(".test")
 }
 
-/// Returns the name of the folder, with every character that is not allowed in a name replaced by a dash.
-fn name_for_folder(folder: &Path) -> String {
+/// Returns the name of the folder, with each invalid character replaced by a dash. Returns `team` if no character remains.
+fn ensemble_name_from_folder(folder: &Path) -> String {
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let name: String = name
         .unwrap_or_default()

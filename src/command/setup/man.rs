@@ -1,4 +1,4 @@
-//! `ensemble man`: manual pages, created from the same texts as `--help`.
+//! `ensemble man`: manual pages, created from the texts of `--help`.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ pub(crate) struct ManArgs {
     pub to: Option<PathBuf>,
 }
 
-/// The section on files and folders, which only the page of the program has.
-const FILES: &str = r#".SH FILES
+/// Section on files and folders, which only the page of the program has.
+const FILES_SECTION: &str = r#".SH FILES
 .TP
 .I ensembles/
 The folder in which the program searches ensembles by name.
@@ -38,8 +38,12 @@ The project's model profiles; the user's are in \fIensemble/config.yaml\fR of th
 The list of trusted files, in the configuration folder; see \fBensemble trust\fR.
 "#;
 
-/// `ensemble man`.
-pub(crate) fn print_man_page(args: &ManArgs, program: Command, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Executes `ensemble man`: prints a manual page, or writes all pages to a folder. Returns the exit code.
+pub(crate) fn print_or_write_man_pages(
+    args: &ManArgs,
+    program: Command,
+    surroundings: &CliEnvironment,
+) -> Result<u8, CliError> {
     let pages = render_pages(program);
     let Some(folder) = &args.to else {
         let name = match &args.command {
@@ -71,23 +75,24 @@ pub(crate) fn print_man_page(args: &ManArgs, program: Command, surroundings: &Cl
     Ok(exit::SUCCESS)
 }
 
+/// Writes a page to a file, and creates the folder.
 fn write_page(folder: &Path, file: &str, page: &str) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join(file), page)
 }
 
-/// Returns the page of the program and of each command, with their names.
+/// Renders the page of the program and the page of each command, with their names.
 fn render_pages(program: Command) -> Vec<(String, String)> {
     // A page for `help` would only repeat the other pages.
     let mut program = program.disable_help_subcommand(true);
     program.build();
     let mut pages = Vec::new();
-    collect_pages(&program, &mut pages);
+    push_man_pages(&program, &mut pages);
     pages
 }
 
 /// Renders the section on exit codes, which only the page of the program has.
-fn render_exit_status() -> String {
+fn render_exit_status_section() -> String {
     let mut text = ".SH \"EXIT STATUS\"\n".to_owned();
     let diverged = ("5", "`ensemble replay` found a difference");
     let budget = ("6", "`ensemble batch`: --max-cost kept rows from running");
@@ -97,7 +102,8 @@ fn render_exit_status() -> String {
     text
 }
 
-fn collect_pages(command: &Command, pages: &mut Vec<(String, String)>) {
+/// Appends the pages of the command and of its visible subcommands.
+fn push_man_pages(command: &Command, pages: &mut Vec<(String, String)>) {
     // `build` has set the names of the commands to the names of the pages: `ensemble-runs-list`.
     let name = command
         .get_display_name()
@@ -111,11 +117,11 @@ fn collect_pages(command: &Command, pages: &mut Vec<(String, String)>) {
         .expect("a buffer takes everything");
     let mut page = String::from_utf8_lossy(&page).into_owned();
     if pages.is_empty() {
-        page.push_str(&render_exit_status());
-        page.push_str(FILES);
+        page.push_str(&render_exit_status_section());
+        page.push_str(FILES_SECTION);
     }
     pages.push((name, page));
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
-        collect_pages(inner, pages);
+        push_man_pages(inner, pages);
     }
 }

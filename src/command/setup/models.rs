@@ -12,20 +12,20 @@ use tokio::time::Instant;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::output_form::DocumentFormat;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
 use clap::{ArgAction, Args, Subcommand};
 use ensemble_core::operator::escape_hidden;
-use ensemble_core::thread::{Message, Role};
+use ensemble_core::thread::{Message, MessageRole};
 use ensemble_language::ensemble::{
     Ensemble, HttpProvider as KnownProvider, ModelChoice, ModelProfile, SIMULATED_PROVIDER,
 };
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileError};
-use ensemble_models::{ModelError, ModelNetwork, ModelProvider, ModelRequest, RemoteProvider, key_variable};
-use ensemble_project::config::load_configs;
+use ensemble_models::{ModelError, ModelNetwork, ModelProvider, ModelRequest, RemoteProvider, api_key_variable};
+use ensemble_project::config::load_trusted_configs;
 use ensemble_project::prepare::collect_profiles;
-use ensemble_project::review::check_trust;
+use ensemble_project::review::refuse_untrusted_ensemble;
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::sanitized_writer::TrustedStyle;
 use ensemble_runs::options::arguments::parse_model_overrides;
@@ -61,27 +61,27 @@ pub(crate) struct ModelsArgs {
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
     pub model: Vec<String>,
     /// Choose the output format
-    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
-    pub output: OutputForm,
+    #[arg(long, alias = "format", value_enum, default_value_t = DocumentFormat::Human, value_name = "FORM")]
+    pub output: DocumentFormat,
 }
 
-/// The time limit for a model whose profile has none.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for a model whose profile has no time limit.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The highest number of tokens of the reply.
-const MAX_TOKENS: u64 = 16;
+/// Maximum number of tokens of the reply to a test request.
+const MAX_REPLY_TOKENS: u64 = 16;
 
-const GOOD: TrustedStyle = TrustedStyle::new(AnsiColor::Green.on_default().bold());
-const BAD: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
-const DIM: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
+const SUCCESS_STYLE: TrustedStyle = TrustedStyle::new(AnsiColor::Green.on_default().bold());
+const FAILURE_STYLE: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
+const DIM_STYLE: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
 
-/// `ensemble models …`.
+/// Executes `ensemble models check` or `list`: asks the providers of the profiles and prints their answers. Returns the exit code.
 pub(crate) fn run_models_command(command: &ModelsCommand, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let (args, sends) = match command {
         ModelsCommand::Check(args) => (args, true),
         ModelsCommand::List(args) => (&args.models, args.remote),
     };
-    let named_profiles = collect_named_profiles(args, sends, surroundings)?;
+    let named_profiles = list_chosen_profiles(args, sends, surroundings)?;
     if named_profiles.is_empty() {
         let message = match &args.ensemble {
             Some(file) => format!("no agent of {file} uses a model\n"),
@@ -94,38 +94,39 @@ pub(crate) fn run_models_command(command: &ModelsCommand, surroundings: &CliEnvi
     }
     let network = RunHost::from_system().model_network();
     let requests = named_profiles.into_iter().map(|named| match command {
-        ModelsCommand::Check(_) => ProviderRequest::Check(named),
-        ModelsCommand::List(_) if sends => ProviderRequest::List(named),
-        ModelsCommand::List(_) => ProviderRequest::Nobody(named),
+        ModelsCommand::Check(_) => ProfileRequest::Check(named),
+        ModelsCommand::List(_) if sends => ProfileRequest::List(named),
+        ModelsCommand::List(_) => ProfileRequest::Nobody(named),
     });
-    let answers = requests.map(|asking| asking.send(&network));
+    let answers = requests.map(|asking| asking.send_profile_request(&network));
     let answers = block_on(async { Ok(join_all(answers).await) })?;
     match args.output {
-        OutputForm::Human => surroundings.print_out(&render_answers(&answers)),
-        OutputForm::Json => {
+        DocumentFormat::Human => surroundings.print_out(&render_profile_answers(&answers)),
+        DocumentFormat::Json => {
             let models: Vec<Value> = answers.iter().map(ProfileAnswer::to_json).collect();
-            surroundings.print_as(args.output, &format!("{:#}\n", json!({"version": 1, "models": models})));
+            surroundings.print_out_in_format(args.output, &format!("{:#}\n", json!({"version": 1, "models": models})));
         }
     }
     let all_well = answers.iter().all(|answer| answer.result.is_ok());
     Ok(if all_well { exit::SUCCESS } else { exit::FAILURE })
 }
 
-/// The request that a command sends to the provider of a profile.
-enum ProviderRequest {
-    /// A word.
+/// Request that a command sends to the provider of a profile.
+enum ProfileRequest {
+    /// Test request to the model.
     Check(NamedProfile),
-    /// Its models.
+    /// Request for the models of the provider.
     List(NamedProfile),
-    /// Nothing.
+    /// No request.
     Nobody(NamedProfile),
 }
 
-impl ProviderRequest {
-    async fn send(self, network: &ModelNetwork) -> ProfileAnswer {
+impl ProfileRequest {
+    /// Sends the request, if any, and returns the answer of the profile.
+    async fn send_profile_request(self, network: &ModelNetwork) -> ProfileAnswer {
         match self {
-            Self::Check(named) => check_model(named, network).await,
-            Self::List(named) => list_models(named, network).await,
+            Self::Check(named) => send_test_request(named, network).await,
+            Self::List(named) => fetch_provider_models(named, network).await,
             Self::Nobody(named) => ProfileAnswer {
                 name: named.name,
                 profile: named.link.as_ref().ok().map(|link| link.profile.clone()),
@@ -136,35 +137,35 @@ impl ProviderRequest {
     }
 }
 
-/// A profile to test, or the reason why it cannot be tested.
+/// Profile to test, or the error because of which the profile cannot be tested.
 struct NamedProfile {
     name: Arc<str>,
     link: Result<ChainedProfile, String>,
 }
 
-/// The result of a test.
+/// Answer of the provider of a profile, with the time in seconds.
 struct ProfileAnswer {
     name: Arc<str>,
     profile: Option<Arc<ModelProfile>>,
     seconds: f64,
-    /// The finding, or the error message.
+    /// Finding, or the error message.
     result: Result<ProfileFinding, String>,
 }
 
-/// The finding of a test.
+/// Finding about a profile.
 enum ProfileFinding {
-    /// Nothing was asked.
+    /// No request was sent.
     NotAsked,
-    /// Nothing was sent, because the model is the built-in simulated one.
+    /// No request was sent, because the model is simulated.
     Simulated,
-    /// The model answers.
+    /// The model answered.
     Answers,
     /// The provider offers these models.
     Models(Vec<String>),
 }
 
-/// Returns the profiles that a file uses, including fallbacks; without a file, those of the configuration.
-fn collect_named_profiles(
+/// Returns the profiles that the ensemble uses, with fallbacks, or those of the configuration. Checks the trust if `sends`.
+fn list_chosen_profiles(
     args: &ModelsArgs,
     sends: bool,
     surroundings: &CliEnvironment,
@@ -173,21 +174,21 @@ fn collect_named_profiles(
     let (choices, profiles) = match &args.ensemble {
         Some(file) => {
             let prepared = surroundings
-                .project_runs()
-                .prepare_ensemble(&EnsembleRef::from_file(&**file))?;
+                .runs_without_operator()
+                .load_prepared_ensemble(&EnsembleRef::from_file_or_name(&**file))?;
             if sends {
-                check_trust(&prepared, &overrides, &surroundings.project)?;
+                refuse_untrusted_ensemble(&prepared, &overrides, &surroundings.project)?;
             }
             let ensemble = prepared.plan.ensemble();
             (
-                model_choices(ensemble),
+                list_model_choices(ensemble),
                 collect_profiles(ensemble, &prepared.folder, overrides, &surroundings.project)?,
             )
         }
         None => {
             let mut profiles = ModelProfiles::new(overrides);
             let mut choices = Vec::new();
-            for config in load_configs(&surroundings.project.folder, &surroundings.project)? {
+            for config in load_trusted_configs(&surroundings.project.folder, &surroundings.project)? {
                 let config_profiles = config.profiles.iter();
                 choices.extend(config_profiles.map(|(name, _)| ModelChoice::Profile(name.clone())));
                 profiles = config.add_to_profiles(profiles, &surroundings.project);
@@ -214,7 +215,7 @@ fn collect_named_profiles(
 }
 
 /// Returns the models of the agents, without external agents.
-fn model_choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
+fn list_model_choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
     let models = ensemble
         .agents
         .iter()
@@ -222,6 +223,7 @@ fn model_choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
     models.filter(|choice| !matches!(choice, ModelChoice::Acp(_))).collect()
 }
 
+/// Returns the name of the model choice: the profile, the model with its provider, or the external agent.
 fn choice_name(choice: &ModelChoice) -> Arc<str> {
     match choice {
         ModelChoice::Profile(name) => name.clone(),
@@ -230,6 +232,7 @@ fn choice_name(choice: &ModelChoice) -> Arc<str> {
     }
 }
 
+/// Returns the message of the error, with its help text.
 fn profile_error_message(error: &ProfileError) -> String {
     match error.help_text() {
         Some(help) => format!("{error}; {help}"),
@@ -237,9 +240,9 @@ fn profile_error_message(error: &ProfileError) -> String {
     }
 }
 
-/// Sends a request for one word.
-async fn check_model(named: NamedProfile, network: &ModelNetwork) -> ProfileAnswer {
-    ask_model(
+/// Sends a short test request to the model, and returns the answer of the profile.
+async fn send_test_request(named: NamedProfile, network: &ModelNetwork) -> ProfileAnswer {
+    ask_provider_in_time(
         named,
         network,
         async |remote: RemoteProvider, profile: Arc<ModelProfile>| {
@@ -249,7 +252,7 @@ async fn check_model(named: NamedProfile, network: &ModelNetwork) -> ProfileAnsw
                 max_tokens: if has_budget {
                     profile.max_tokens
                 } else {
-                    Some(MAX_TOKENS)
+                    Some(MAX_REPLY_TOKENS)
                 },
                 ..ModelProfile::clone(&profile)
             });
@@ -263,8 +266,9 @@ async fn check_model(named: NamedProfile, network: &ModelNetwork) -> ProfileAnsw
     .await
 }
 
-async fn list_models(named: NamedProfile, network: &ModelNetwork) -> ProfileAnswer {
-    ask_model(
+/// Fetches the models that the provider of the profile offers.
+async fn fetch_provider_models(named: NamedProfile, network: &ModelNetwork) -> ProfileAnswer {
+    ask_provider_in_time(
         named,
         network,
         async |remote: RemoteProvider, profile: Arc<ModelProfile>| {
@@ -274,7 +278,8 @@ async fn list_models(named: NamedProfile, network: &ModelNetwork) -> ProfileAnsw
     .await
 }
 
-async fn ask_model(
+/// Calls `ask` with the provider of the profile, within the time limit. A simulated profile is not asked.
+async fn ask_provider_in_time(
     named: NamedProfile,
     network: &ModelNetwork,
     ask: impl AsyncFnOnce(RemoteProvider, Arc<ModelProfile>) -> Result<ProfileFinding, ModelError>,
@@ -286,7 +291,7 @@ async fn ask_model(
         Ok(link) => match KnownProvider::find_by_name(&link.profile.provider) {
             None => Ok(ProfileFinding::Simulated),
             Some(provider) => {
-                let limit = link.profile.timeout.unwrap_or(PATIENCE);
+                let limit = link.profile.timeout.unwrap_or(DEFAULT_TIMEOUT);
                 let request = ask(RemoteProvider::new(provider, network.clone()), link.profile);
                 match tokio::time::timeout(limit, request).await {
                     Ok(answer) => answer.map_err(|error| error.message),
@@ -303,10 +308,11 @@ async fn ask_model(
     }
 }
 
+/// Builds a request that asks the model for one word.
 fn test_request(profile: Arc<ModelProfile>) -> ModelRequest {
     let prompt = "Answer with the word ok.";
     ModelRequest {
-        messages: vec![Message::new(Role::User, prompt)],
+        messages: vec![Message::new(MessageRole::User, prompt)],
         agent_name: "models check".into(),
         purpose: ensemble_models::RequestPurpose::Reply,
         request_number: 1,
@@ -319,21 +325,22 @@ fn test_request(profile: Arc<ModelProfile>) -> ModelRequest {
     }
 }
 
-fn render_answers(answers: &[ProfileAnswer]) -> String {
+/// Renders the answers as a table with a line for each profile.
+fn render_profile_answers(answers: &[ProfileAnswer]) -> String {
     let widest =
         |text: fn(&ProfileAnswer) -> String| answers.iter().map(|one| text(one).chars().count()).max().unwrap_or(0);
     let names = widest(|answer| answer.name.to_string());
-    let models = widest(ProfileAnswer::model_name);
+    let models = widest(ProfileAnswer::provider_and_model);
     let mut text = String::new();
     for answer in answers {
         let (mark, style) = if answer.result.is_ok() {
-            ("✓", GOOD)
+            ("✓", SUCCESS_STYLE)
         } else {
-            ("✗", BAD)
+            ("✗", FAILURE_STYLE)
         };
-        let (name, model, what) = (&answer.name, answer.model_name(), answer.describe_answer());
+        let (name, model, what) = (&answer.name, answer.provider_and_model(), answer.describe_answer());
         text.push_str(&format!(
-            "{style}{mark}{style:#} {name:names$}  {DIM}{model:models$}{DIM:#}  {what}\n"
+            "{style}{mark}{style:#} {name:names$}  {DIM_STYLE}{model:models$}{DIM_STYLE:#}  {what}\n"
         ));
         if let Ok(ProfileFinding::Models(models)) = &answer.result {
             models.iter().for_each(|model| text.push_str(&format!("    {model}\n")));
@@ -343,7 +350,8 @@ fn render_answers(answers: &[ProfileAnswer]) -> String {
 }
 
 impl ProfileAnswer {
-    fn model_name(&self) -> String {
+    /// Returns the provider and the model, or an empty text for a profile that was not found.
+    fn provider_and_model(&self) -> String {
         match &self.profile {
             Some(profile) if profile.model.is_empty() || &*self.name == SIMULATED_PROVIDER => {
                 profile.provider.to_string()
@@ -353,18 +361,20 @@ impl ProfileAnswer {
         }
     }
 
+    /// Returns the environment variable with the key of the profile. Returns `None` if the profile needs no key.
     fn key_variable_name(&self) -> Option<&str> {
         let profile = self.profile.as_ref()?;
-        key_variable(profile, KnownProvider::find_by_name(&profile.provider)?)
+        api_key_variable(profile, KnownProvider::find_by_name(&profile.provider)?)
     }
 
+    /// Describes the answer in a few words, or returns the error message.
     fn describe_answer(&self) -> String {
         let key = match self.key_variable_name() {
             Some(name) => format!("with the key in {name}"),
             None => "no key is sent".to_owned(),
         };
         match &self.result {
-            Ok(ProfileFinding::NotAsked) => self.describe_address(),
+            Ok(ProfileFinding::NotAsked) => self.describe_request_address(),
             Ok(ProfileFinding::Simulated) => "simulated: no request was sent".to_owned(),
             Ok(ProfileFinding::Answers) => format!("answered in {:.1} s, {key}", self.seconds),
             Ok(ProfileFinding::Models(models)) => format!("{}, {key}", format_count(models.len() as u64, "model")),
@@ -372,8 +382,8 @@ impl ProfileAnswer {
         }
     }
 
-    /// Renders the address of a request, and the name of its key.
-    fn describe_address(&self) -> String {
+    /// Describes the address of a request, and the variable with its key.
+    fn describe_request_address(&self) -> String {
         let profile = self.profile.as_ref();
         let provider = profile.and_then(|profile| KnownProvider::find_by_name(&profile.provider));
         let (Some(profile), Some(provider)) = (profile, provider) else {
@@ -386,6 +396,7 @@ impl ProfileAnswer {
         }
     }
 
+    /// Converts the answer to JSON.
     fn to_json(&self) -> Value {
         let profile = self.profile.as_ref();
         let mut answer = json!({

@@ -1,10 +1,10 @@
-//! `ensemble schema`: prints the JSON Schemas of files, and a text that teaches a model.
+//! `ensemble schema`: prints the JSON Schemas of files, and a text that teaches a model to write ensembles.
 
 use clap::Args;
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::output_form::DocumentFormat;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::loader::schema::{ENSEMBLE_SCHEMA, TEST_SCHEMA, config_schema};
 
@@ -22,9 +22,9 @@ pub(crate) struct SchemaArgs {
     pub config: bool,
 }
 
-/// `ensemble schema`.
-pub(crate) fn schema(args: &SchemaArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let json = |text: &str| surroundings.print_as(OutputForm::Json, text);
+/// Executes `ensemble schema`: prints the chosen schema, or the text for models. Returns the exit code.
+pub(crate) fn print_schema(args: &SchemaArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let json = |text: &str| surroundings.print_out_in_format(DocumentFormat::Json, text);
     match args {
         args if args.skill => surroundings.print_out(ensemble_mcp::skill::SKILL_MARKDOWN),
         args if args.tests => json(TEST_SCHEMA),

@@ -1,4 +1,4 @@
-//! `ensemble trust`: what files do with keys and values of the environment, for the user to allow.
+//! `ensemble trust`: shows how files use keys and values of the environment, and records the trust of the user.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
-use crate::command::shared::untrusted_files::visible_path;
+use crate::command::shared::untrusted_files::escape_path;
 use clap::Args;
 use ensemble_core::operator::escape_hidden;
 use ensemble_project::review::{TrustReview, is_mcp_config, review_files};
@@ -30,17 +30,17 @@ pub(crate) struct TrustArgs {
     pub remove: Option<PathBuf>,
 }
 
-/// `ensemble trust`.
-pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Executes `ensemble trust`: shows the uses of the environment, asks for trust and records the trust. Returns the exit code.
+pub(crate) fn review_and_trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if args.list {
-        return Ok(list_trusted(surroundings));
+        return Ok(print_trusted_files(surroundings));
     }
     if let Some(path) = &args.remove {
         return remove_trust(path, surroundings);
     }
-    let path = chosen_file(args.path.as_deref(), surroundings)?;
+    let path = resolve_file_to_trust(args.path.as_deref(), surroundings)?;
     let project = &surroundings.project;
-    let display_path = visible_path(&project.relative_path(&path));
+    let display_path = escape_path(&project.relative_path(&path));
     let reviews = review_files(&path, project)?;
     if reviews.is_empty() {
         surroundings.print_out(&format!(
@@ -49,7 +49,7 @@ pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Res
         return Ok(exit::SUCCESS);
     }
     surroundings.print_out(&render_reviews(&reviews, surroundings));
-    if reviews.iter().all(|review| review.is_trusted) && !project.trust.is_everything() {
+    if reviews.iter().all(|review| review.is_trusted) && !project.trust.trusts_everything() {
         surroundings.print_out("already trusted\n");
         return Ok(exit::SUCCESS);
     }
@@ -64,8 +64,8 @@ pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Res
     Ok(exit::SUCCESS)
 }
 
-/// Returns the file that is meant.
-fn chosen_file(given: Option<&str>, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
+/// Returns the file that the argument names, or the configuration of the project.
+fn resolve_file_to_trust(given: Option<&str>, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
     let project = &surroundings.project;
     let Some(path_argument) = given else {
         return project.project_config(&project.folder).ok_or_else(|| {
@@ -85,10 +85,11 @@ fn chosen_file(given: Option<&str>, surroundings: &CliEnvironment) -> Result<Pat
     Ok(project.resolve_ensemble_file(path_argument)?)
 }
 
+/// Renders the uses of the environment, file by file.
 fn render_reviews(reviews: &[TrustReview], surroundings: &CliEnvironment) -> String {
     let mut text = String::new();
     for review in reviews {
-        let path = visible_path(&surroundings.project.relative_path(&review.path));
+        let path = escape_path(&surroundings.project.relative_path(&review.path));
         text.push_str(&format!("{path} does this:\n"));
         review
             .lines
@@ -98,7 +99,10 @@ fn render_reviews(reviews: &[TrustReview], surroundings: &CliEnvironment) -> Str
     text
 }
 
-/// Asks at the terminal. Only a plain yes is one.
+/// Asks the user at the terminal for trust. Returns whether the answer is `y` or `yes`.
+///
+/// # Errors
+/// Standard input is no terminal.
 fn ask_for_consent(surroundings: &CliEnvironment) -> Result<bool, CliError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
@@ -115,18 +119,23 @@ fn ask_for_consent(surroundings: &CliEnvironment) -> Result<bool, CliError> {
     Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
+/// Converts a review to an entry for the list of trusted files.
+///
+/// # Errors
+/// The path is not valid UTF-8.
 fn to_trusted(review: &TrustReview) -> Result<TrustedFile, CliError> {
     let path = review
         .path
         .to_str()
-        .ok_or_else(|| CliError::usage_error(format!("the path {} is not valid UTF-8", visible_path(&review.path))))?;
+        .ok_or_else(|| CliError::usage_error(format!("the path {} is not valid UTF-8", escape_path(&review.path))))?;
     Ok(TrustedFile {
         path: path.to_owned(),
         digest: review.digest.clone(),
     })
 }
 
-fn list_trusted(surroundings: &CliEnvironment) -> u8 {
+/// Prints the trusted files. Returns the exit code.
+fn print_trusted_files(surroundings: &CliEnvironment) -> u8 {
     let trusted = surroundings.project.trust.list_trusted();
     let lines: String = trusted
         .iter()
@@ -136,6 +145,10 @@ fn list_trusted(surroundings: &CliEnvironment) -> u8 {
     exit::SUCCESS
 }
 
+/// Removes the trust in the file, or in the configuration of a folder. Returns the exit code.
+///
+/// # Errors
+/// The file is not trusted.
 fn remove_trust(path: &Path, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let project = &surroundings.project;
     let mut path = project.folder.join(path);
@@ -148,13 +161,13 @@ fn remove_trust(path: &Path, surroundings: &CliEnvironment) -> Result<u8, CliErr
         removed.map_err(|error| CliError::Internal(format!("cannot change the list of trusted files: {error}")))?;
     if !removed {
         return Err(CliError::usage_error_with_help(
-            format!("{} is not trusted", visible_path(&path)),
+            format!("{} is not trusted", escape_path(&path)),
             "`ensemble trust --list` shows the trusted files",
         ));
     }
     surroundings.print_out(&format!(
         "{} is no longer trusted\n",
-        visible_path(&project.relative_path(&path))
+        escape_path(&project.relative_path(&path))
     ));
     Ok(exit::SUCCESS)
 }

@@ -2,18 +2,18 @@
 
 use super::exit;
 use super::merge_help::merge_error_help;
-use crate::command::runs::short_names::shortest_prefixes;
+use crate::command::runs::short_names::shortest_unique_prefixes;
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;
-use ensemble_core::store::{ReadError, RunId, StoreError};
+use ensemble_core::store::{LogReadError, RunId, StoreError};
 use ensemble_project::ProjectError;
 use ensemble_remote::EngineClientError;
 use ensemble_reports::report::sanitized_writer::TrustedStyle;
 use ensemble_reports::report::{diagnostics, format_count, indent_later_lines};
 use ensemble_runs::RunError;
 
-/// The word before an error.
-const BAD: TrustedStyle = TrustedStyle::new(anstyle::AnsiColor::Red.on_default().bold());
+/// Style of the word `error` before a message.
+const ERROR_STYLE: TrustedStyle = TrustedStyle::new(anstyle::AnsiColor::Red.on_default().bold());
 
 /// An error of a command.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub(crate) enum CliError {
         help: Option<String>,
     },
     /// The run layer returned an error.
-    #[error("{}", error_message(.0))]
+    #[error("{}", run_error_message(.0))]
     Run(#[from] RunError),
     /// A durable execution engine.
     #[error("{0}")]
@@ -49,14 +49,14 @@ impl From<StoreError> for CliError {
     }
 }
 
-impl From<ReadError> for CliError {
-    fn from(error: ReadError) -> Self {
+impl From<LogReadError> for CliError {
+    fn from(error: LogReadError) -> Self {
         Self::Run(error.into())
     }
 }
 
 impl CliError {
-    /// Returns a usage error.
+    /// Creates a usage error without a help text.
     pub(crate) fn usage_error(message: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
@@ -64,7 +64,7 @@ impl CliError {
         }
     }
 
-    /// Returns a usage error that says what to do.
+    /// Creates a usage error with a help text.
     pub(crate) fn usage_error_with_help(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
@@ -103,13 +103,16 @@ impl CliError {
         }
     }
 
-    /// Returns the message with its help text, in the form for the terminal.
+    /// Renders the error as lines for the terminal, with findings or the help text. `color` enables styles.
     pub(crate) fn render_for_terminal(&self, color: bool) -> String {
         if let Self::Run(RunError::Project(ProjectError::Invalid(findings))) = self {
             return diagnostics::render_diagnostics(findings, color);
         }
         let mut text = match color {
-            true => format!("{BAD}error{BAD:#}: {}\n", indent_later_lines(&self.to_string())),
+            true => format!(
+                "{ERROR_STYLE}error{ERROR_STYLE:#}: {}\n",
+                indent_later_lines(&self.to_string())
+            ),
             false => format!("error: {}\n", indent_later_lines(&self.to_string())),
         };
         if let Some(help) = self.help_text() {
@@ -118,6 +121,7 @@ impl CliError {
         text
     }
 
+    /// Returns the help text of the error, without the word `help:`.
     fn help_text(&self) -> Option<String> {
         match self {
             Self::Usage { help, .. } => help.clone(),
@@ -128,8 +132,8 @@ impl CliError {
     }
 }
 
-/// Returns the message; it names the option of the command line that causes the error.
-fn error_message(error: &RunError) -> String {
+/// Returns the message of a run error. The message names the option of the command line that causes the error.
+fn run_error_message(error: &RunError) -> String {
     match error {
         RunError::NoTool { tool, is_denied, .. } => {
             let option = if *is_denied { "--deny-tool" } else { "--allow-tool" };
@@ -138,13 +142,13 @@ fn error_message(error: &RunError) -> String {
         RunError::Model { given, reason } => format!("--model {given}: {reason}"),
         RunError::Cache { folder, source, .. } => format!("--cache {}: {source}", folder.display()),
         RunError::NoAgent(name) => format!("--live {name}: there is no agent `{name}`"),
-        RunError::Store(StoreError::Ambiguous { id, candidates }) => ambiguous_message(id, candidates),
+        RunError::Store(StoreError::Ambiguous { id, candidates }) => ambiguous_run_message(id, candidates),
         other => other.to_string(),
     }
 }
 
-/// Returns the latest runs that the text names, and the number of the others.
-fn ambiguous_message(given: &str, candidates: &[RunId]) -> String {
+/// Returns the message about an id that matches several runs. The message lists the latest eight runs.
+fn ambiguous_run_message(given: &str, candidates: &[RunId]) -> String {
     const MOST: usize = 8;
     let latest: Vec<&str> = candidates.iter().rev().take(MOST).map(RunId::as_str).collect();
     let earlier = match candidates.len() - latest.len() {
@@ -158,7 +162,7 @@ fn ambiguous_message(given: &str, candidates: &[RunId]) -> String {
     )
 }
 
-/// Returns the help text for an error of the project's files.
+/// Returns the help text for an error in a file of the project.
 fn project_help(error: &ProjectError) -> Option<String> {
     Some(match error {
         ProjectError::IsFolder(_) => "name a file in the folder; `ensemble validate` accepts folders".to_owned(),
@@ -176,7 +180,7 @@ fn project_help(error: &ProjectError) -> Option<String> {
     })
 }
 
-/// Returns the help text for the error.
+/// Returns the help text for an error of the run layer.
 fn run_error_help(error: &RunError) -> Option<String> {
     Some(match error {
         RunError::Project(error) => return project_help(error),
@@ -242,13 +246,14 @@ fn run_error_help(error: &RunError) -> Option<String> {
     })
 }
 
+/// Returns the help text for an error of the run store.
 fn store_error_help(error: &StoreError) -> Option<String> {
     Some(match error {
         StoreError::Unknown { .. } | StoreError::InvalidId(_) => {
             "`ensemble runs list` shows all runs, and those of a batch with `--batch NAME`".to_owned()
         }
         StoreError::Ambiguous { candidates, .. } => {
-            let short = shortest_prefixes(candidates).pop().unwrap_or_default();
+            let short = shortest_unique_prefixes(candidates).pop().unwrap_or_default();
             format!("`{short}` selects the latest of these runs; `ensemble runs list` shows all runs")
         }
         StoreError::Empty { .. } => "`ensemble run FILE` creates a run".to_owned(),

@@ -6,20 +6,20 @@ use ensemble_core::conversation::{RunEnded, RunInterruption, apply_fail_on_limit
 
 /// Success.
 pub(crate) const SUCCESS: u8 = 0;
-/// The run failed, or the program had an error.
+/// Failed run, or error of the program.
 pub(crate) const FAILURE: u8 = 1;
-/// `runs diff`: the two runs differ.
+/// `runs diff`: different runs.
 pub(crate) const DIFFERENT: u8 = 1;
-/// `test`: a case fails.
+/// `test`: failed case.
 pub(crate) const FAILED: u8 = 1;
-/// A usage error, an invalid ensemble or a missing file: no run was started.
+/// Usage error, invalid ensemble or missing file. No run was started.
 pub(crate) const USAGE: u8 = 2;
-/// A replay decided differently from its record.
+/// Replay with other decisions than its record.
 pub(crate) const DIVERGED: u8 = 5;
-/// `batch`: `--max-cost` kept rows from running, whatever has come of the others.
+/// `batch`: `--max-cost` kept rows from running, regardless of the other rows.
 pub(crate) const BUDGET: u8 = 6;
 
-/// The exit codes of a command that runs a conversation, with their meanings, for `--help` and the manual.
+/// Exit codes of a command that runs a conversation, with their meanings, for `--help` and the manual.
 pub(crate) const RUN_CODES: &[(&str, &str)] = &[
     (
         "0",
@@ -41,13 +41,14 @@ pub(crate) const RUN_CODES: &[(&str, &str)] = &[
     ("130, 143", "Ctrl-C; SIGTERM"),
 ];
 
-/// Returns the exit code of a run that ended like this. `cause` tells Ctrl-C from SIGTERM.
+/// Returns the exit code of a run with this end. `cause` distinguishes Ctrl-C from SIGTERM.
+/// With `fail_on_limit`, exhausted agents turn success into the exit code of a limit.
 pub(crate) fn exit_code_for_end(ended: &RunEnded, cause: Option<&RunInterruption>, fail_on_limit: bool) -> u8 {
     let code = run_exit_code(ended.completion_reason, ended.is_success(), cause);
     apply_fail_on_limit(code, fail_on_limit && !ended.exhausted.is_empty())
 }
 
-/// Returns the exit code in the type of the standard library.
+/// Converts the exit code to the type of the standard library.
 pub(crate) fn to_exit_code(code: u8) -> ExitCode {
     ExitCode::from(code)
 }

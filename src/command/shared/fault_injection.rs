@@ -6,25 +6,25 @@
 use crate::command::shared::error::CliError;
 use ensemble_runs::store::files::{AppendFault, start_recording_effects};
 
-/// The environment variable.
-const VARIABLE: &str = "ENSEMBLE_FAULT";
-/// The environment variable with the file to which all effects on recorded runs are appended.
-const EFFECTS: &str = "ENSEMBLE_EFFECTS";
+/// Environment variable that describes the fault.
+const FAULT_VARIABLE: &str = "ENSEMBLE_FAULT";
+/// Environment variable with the file to which all effects on recorded runs are appended.
+const EFFECTS_VARIABLE: &str = "ENSEMBLE_EFFECTS";
 
-/// Arms the fault that the environment variable describes, and records effects if that is asked for.
+/// Arms the fault of `ENSEMBLE_FAULT`, and starts the recording of effects if `ENSEMBLE_EFFECTS` names a file.
 ///
 /// # Errors
-/// The value of the variable is not valid.
-pub(crate) fn arm_fault() -> Result<(), CliError> {
-    if let Some(path) = std::env::var_os(EFFECTS).filter(|path| !path.is_empty()) {
+/// The value of a variable is not valid, or the file of effects cannot be opened.
+pub(crate) fn arm_fault_from_environment() -> Result<(), CliError> {
+    if let Some(path) = std::env::var_os(EFFECTS_VARIABLE).filter(|path| !path.is_empty()) {
         let recorded = start_recording_effects(path.as_ref());
-        recorded.map_err(|error| CliError::usage_error(format!("{EFFECTS}: {error}")))?;
+        recorded.map_err(|error| CliError::usage_error(format!("{EFFECTS_VARIABLE}: {error}")))?;
     }
-    let Some(fault_text) = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty()) else {
+    let Some(fault_text) = std::env::var_os(FAULT_VARIABLE).filter(|asked| !asked.is_empty()) else {
         return Ok(());
     };
     let fault: Result<AppendFault, String> = fault_text.to_string_lossy().parse();
     fault
-        .map(AppendFault::arm_fault)
-        .map_err(|error| CliError::usage_error(format!("{VARIABLE}: {error}")))
+        .map(AppendFault::arm_for_process)
+        .map_err(|error| CliError::usage_error(format!("{FAULT_VARIABLE}: {error}")))
 }

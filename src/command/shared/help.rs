@@ -1,4 +1,4 @@
-//! The texts of `--help` beside those of the arguments: groups of commands, headings of options, examples and exit codes.
+//! Texts of `--help` in addition to those of the arguments: groups of commands, headings of options, examples and exit codes.
 //!
 //! **Invariant:** every command is in one group, and every example is accepted by the arguments of its command.
 
@@ -7,8 +7,8 @@ use clap::{Arg, Command, CommandFactory};
 use super::exit;
 use crate::command::command_line::Cli;
 
-/// The commands of the program by what a user wants, in the order in which `ensemble --help` lists them.
-const GROUPS: &[(&str, &[&str])] = &[
+/// Commands of the program by purpose, in the order of `ensemble --help`.
+const COMMAND_GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["run", "chat", "batch", "resume", "continue"]),
     (
         "Author and check",
@@ -21,8 +21,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Set up", &["models", "trust", "schema", "completions", "man"]),
 ];
 
-/// The headings under which `--help` shows options, with the ids of their arguments.
-const HEADINGS: &[(&str, &[&str])] = &[
+/// Headings of options in `--help`, with the ids of their arguments.
+const OPTION_HEADINGS: &[(&str, &[&str])] = &[
     (
         "Input",
         &["input", "then", "set", "context", "data", "name", "map", "ignore"],
@@ -46,16 +46,16 @@ const HEADINGS: &[(&str, &[&str])] = &[
     ("Telemetry", &["otlp", "otlp_content"]),
 ];
 
-/// Commands that ignore the global options, so that their help does not show them.
+/// Commands that ignore the global options, so that their help does not show these options.
 const WITHOUT_GLOBAL_OPTIONS: &[&str] = &["completions", "man"];
 
-/// The commands whose options have headings: those that run conversations.
+/// Commands that run conversations, whose options have headings.
 const WITH_HEADINGS: &[&str] = &["run", "chat", "batch", "resume", "continue", "fork", "rerun"];
 
 /// Exit codes of a command, each with its meaning.
 type ExitCodes = &'static [(&'static str, &'static str)];
 
-/// The examples and the exit codes of a command.
+/// Examples and exit codes of a command.
 struct CommandHelp {
     name: &'static str,
     examples: [(&'static str, &'static str); 2],
@@ -127,7 +127,7 @@ const RUNS: ExitCodes = &[
     ),
 ];
 
-/// One row for each command.
+/// Examples and exit codes, one entry for each command.
 const COMMANDS: &[CommandHelp] = &[
     CommandHelp {
         name: "run",
@@ -413,8 +413,8 @@ const COMMANDS: &[CommandHelp] = &[
     },
 ];
 
-/// Returns the command line of the program with all texts of `--help`.
-pub(crate) fn build_command() -> Command {
+/// Builds the command line of the program with all texts of `--help`.
+pub(crate) fn command_with_help() -> Command {
     let mut program = Cli::command();
     let global_options: Vec<Arg> = program
         .get_arguments()
@@ -423,22 +423,23 @@ pub(crate) fn build_command() -> Command {
         .collect();
     for help in COMMANDS {
         program = program.mut_subcommand(help.name, |command| {
-            let command = command.after_help(help.render_after_help());
+            let command = command.after_help(help.render_examples_and_exit_codes());
             match help.name {
                 name if WITHOUT_GLOBAL_OPTIONS.contains(&name) => hide_options(command, &global_options),
-                name if WITH_HEADINGS.contains(&name) => set_headings(command),
+                name if WITH_HEADINGS.contains(&name) => set_option_headings(command),
                 _ => command,
             }
         });
     }
-    let groups = render_groups(&program);
+    let groups = render_command_groups(&program);
     program
         .help_template("{about-with-newline}\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}")
         .after_help(groups)
 }
 
 impl CommandHelp {
-    fn render_after_help(&self) -> String {
+    /// Renders the text after the options of a command: its examples and its exit codes.
+    fn render_examples_and_exit_codes(&self) -> String {
         let mut text = "Examples:".to_owned();
         for (example, purpose) in self.examples {
             text.push_str(&format!("\n  {example}\n      {purpose}"));
@@ -451,27 +452,29 @@ impl CommandHelp {
     }
 }
 
-/// Hides options: clap does not add a global option to a command that has an argument with the same id.
+/// Adds hidden copies of the options to the command. clap does not add a global option to a command with an argument of the same id.
 fn hide_options(command: Command, options: &[Arg]) -> Command {
     command.args(options.iter().cloned().map(|option| option.hide(true)))
 }
 
-fn set_headings(command: Command) -> Command {
+/// Moves each option of the command under the heading of its group.
+fn set_option_headings(command: Command) -> Command {
     command.mut_args(|arg| match find_heading(arg.get_id().as_str()) {
         Some(heading) => arg.help_heading(heading),
         None => arg,
     })
 }
 
+/// Returns the heading of the option with this id. Returns `None` if the option has no heading.
 fn find_heading(id: &str) -> Option<&'static str> {
-    let (heading, _) = HEADINGS.iter().find(|(_, ids)| ids.contains(&id))?;
+    let (heading, _) = OPTION_HEADINGS.iter().find(|(_, ids)| ids.contains(&id))?;
     Some(heading)
 }
 
-/// Renders the commands of the program, group by group.
-fn render_groups(program: &Command) -> String {
+/// Renders the commands of the program with their descriptions, group by group.
+fn render_command_groups(program: &Command) -> String {
     let mut text = String::new();
-    for (group, names) in GROUPS {
+    for (group, names) in COMMAND_GROUPS {
         text.push_str(&format!("{group}:\n"));
         for name in *names {
             let about = program.find_subcommand(name).and_then(Command::get_about);
@@ -495,7 +498,7 @@ mod tests {
         let command = Cli::command();
         let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
         let all: BTreeSet<&str> = names.iter().copied().collect();
-        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let grouped: Vec<&str> = COMMAND_GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         assert_eq!(grouped.len(), all.len());
         assert_eq!(grouped.into_iter().collect::<BTreeSet<_>>(), all);
         assert_eq!(COMMANDS.len(), all.len());
@@ -508,7 +511,7 @@ mod tests {
             for (example, _) in help.examples {
                 let command = example.split(" > ").next().expect("a command before the redirection");
                 let words = shell_words(command);
-                let parsed = build_command().try_get_matches_from(&words);
+                let parsed = command_with_help().try_get_matches_from(&words);
                 let matches = parsed.unwrap_or_else(|error| panic!("{example}: {error}"));
                 assert_eq!(matches.subcommand_name(), Some(help.name), "{example}");
             }
@@ -536,7 +539,7 @@ mod tests {
             .flat_map(|command| command.get_arguments().map(|arg| arg.get_id().to_string()))
             .chain(command.get_arguments().map(|arg| arg.get_id().to_string()))
             .collect();
-        for (heading, wanted) in HEADINGS {
+        for (heading, wanted) in OPTION_HEADINGS {
             for id in *wanted {
                 assert!(ids.contains(*id), "{heading}: no command has `{id}`");
             }
@@ -546,7 +549,7 @@ mod tests {
     #[test]
     fn commands_without_global_options_do_not_show_them() {
         for name in WITHOUT_GLOBAL_OPTIONS {
-            let mut program = build_command();
+            let mut program = command_with_help();
             program.build();
             let command = program.find_subcommand_mut(name).expect("the command");
             let text = command.render_long_help().to_string();

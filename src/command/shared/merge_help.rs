@@ -3,7 +3,7 @@
 use ensemble_core::conversation::RecordsMergeError;
 use ensemble_runs::RunMergeError;
 
-/// Returns the help text for runs that cannot be merged.
+/// Returns the help text for an error in the merge of two runs.
 pub(crate) fn merge_error_help(error: &RunMergeError) -> String {
     const SHARED: &str =
         "merge a run with a fork of the run: `ensemble fork RUN --at-turn N`, then `ensemble continue`";

@@ -2,9 +2,9 @@
 
 use clap::{Args, ValueEnum};
 
-/// The output format.
+/// Output format of a command that prints one document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum OutputForm {
+pub(crate) enum DocumentFormat {
     /// Readable text.
     #[default]
     Human,
@@ -13,18 +13,18 @@ pub(crate) enum OutputForm {
 }
 /// The output format of a list.
 #[derive(Debug, Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct DocumentFormatArgs {
     /// Choose the output format
-    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
-    output: OutputForm,
+    #[arg(long, alias = "format", value_enum, default_value_t = DocumentFormat::Human, value_name = "FORM")]
+    output: DocumentFormat,
     /// The same as `--output json`
     #[arg(long, hide = true, conflicts_with = "output")]
     json: bool,
 }
 
-impl ListArgs {
-    /// Returns whether one JSON document is printed.
+impl DocumentFormatArgs {
+    /// Returns whether the command prints one JSON document.
     pub(crate) fn is_json(&self) -> bool {
-        self.json || self.output == OutputForm::Json
+        self.json || self.output == DocumentFormat::Json
     }
 }

@@ -1,4 +1,4 @@
-//! The message of a panic, which may repeat a text of others.
+//! Messages of panics, which can repeat untrusted text.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write;
@@ -6,8 +6,8 @@ use std::io::Write;
 use crate::terminal::streams::ColorChoice;
 use crate::terminal::streams::StandardStreams;
 
-/// Makes panics print their message as all other messages are printed. `RUST_BACKTRACE` works as always.
-pub(crate) fn sanitize_panics() {
+/// Installs a panic hook that prints messages through the sanitizing writer. `RUST_BACKTRACE` keeps its effect.
+pub(crate) fn install_sanitizing_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
         let trace = match trace.status() {

@@ -3,7 +3,8 @@
 use crate::command::shared::error::CliError;
 use ensemble_process::resource_room;
 
-/// Waits for the future on a new runtime, which ends with the future.
+/// Runs the future on a new runtime and waits for its result. Raises the limit of open files first.
+/// The runtime ends without waiting for its other threads.
 ///
 /// # Errors
 /// The runtime cannot be started, or the future returned an error.

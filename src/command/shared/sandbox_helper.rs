@@ -6,8 +6,9 @@ use ensemble_process::confine::run_sandbox_helper;
 /// The name of the internal command.
 const COMMAND: &str = "__sandbox";
 
-/// Returns the command that starts a helper: this program with the internal command.
-pub(crate) fn helper_command() -> Option<ProgramInvocation> {
+/// Returns the command that starts a sandbox helper: this program with the internal command.
+/// Returns `None` if the path of this program is unknown.
+pub(crate) fn sandbox_helper_command() -> Option<ProgramInvocation> {
     let program = std::env::current_exe().ok()?;
     Some(ProgramInvocation {
         program,
@@ -15,9 +16,9 @@ pub(crate) fn helper_command() -> Option<ProgramInvocation> {
     })
 }
 
-/// Acts as the helper and returns its exit code, if this process was started as one.
-pub(crate) fn run_as_helper() -> Option<u8> {
+/// Runs this process as a sandbox helper and returns its exit code. Returns `None` if the process was not started as a helper.
+pub(crate) fn run_if_sandbox_helper() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     let is_called = arguments.next().is_some_and(|first| first == COMMAND);
-    is_called.then(|| helper_command().map(|own| run_sandbox_helper(&own, arguments)))?
+    is_called.then(|| sandbox_helper_command().map(|own| run_sandbox_helper(&own, arguments)))?
 }

@@ -1,27 +1,27 @@
-//! How each output format spells out what a terminal would obey.
+//! Escape style of each output format: the way to make control characters harmless.
 
 use crate::command::check::ValidateFormat;
 use crate::command::check::graph::GraphFormat;
 use crate::command::check::test::TestFormat;
-use crate::command::run::arguments::RunOutput;
+use crate::command::run::arguments::RunOutputFormat;
 use crate::command::runs::ExportFormat;
-use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::output_form::DocumentFormat;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 
-impl From<RunOutput> for EscapeStyle {
-    fn from(form: RunOutput) -> Self {
+impl From<RunOutputFormat> for EscapeStyle {
+    fn from(form: RunOutputFormat) -> Self {
         match form {
-            RunOutput::Human => Self::Text,
-            RunOutput::Json | RunOutput::Events => Self::Json,
+            RunOutputFormat::Human => Self::Text,
+            RunOutputFormat::Json | RunOutputFormat::Events => Self::Json,
         }
     }
 }
 
-impl From<OutputForm> for EscapeStyle {
-    fn from(form: OutputForm) -> Self {
+impl From<DocumentFormat> for EscapeStyle {
+    fn from(form: DocumentFormat) -> Self {
         match form {
-            OutputForm::Human => Self::Text,
-            OutputForm::Json => Self::Json,
+            DocumentFormat::Human => Self::Text,
+            DocumentFormat::Json => Self::Json,
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `--otlp`: spans of runs go to a collector while they are driven.
+//! Export of the spans of runs to a collector while the program drives the runs (`--otlp`).
 //!
-//! Only who starts the program turns this on, by the option or by `ENSEMBLE_OTLP=1`; no file of a project can. Where the spans go is
-//! said by the variables that all OpenTelemetry programs know.
+//! Only the user who starts the program enables the export, by the option or by `ENSEMBLE_OTLP=1`. A file of a project cannot.
+//! The standard OpenTelemetry variables name the collector.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,30 +11,32 @@ use ensemble_core::store::RunId;
 use ensemble_core::trace::TraceParent;
 use ensemble_runs::{RunHost, RunTracer};
 use ensemble_telemetry::{
-    BuildHttpClient, LiveTelemetry, SpanExporter, TelemetryResource, TelemetrySettings, TelemetrySettingsError,
+    HttpClientBuilder, LiveTelemetry, SpanExporter, TelemetryResource, TelemetrySettings, TelemetrySettingsError,
 };
 
-/// The variable that does what `--otlp` does, for CI.
-const OTLP: &str = "ENSEMBLE_OTLP";
+/// Environment variable with the effect of `--otlp`, for CI.
+const OTLP_VARIABLE: &str = "ENSEMBLE_OTLP";
 
-/// The telemetry of the program: none until a command turns it on.
+/// Telemetry of the program: off until a command starts the export.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct CliTelemetry(Arc<OnceLock<Option<Arc<StartedTelemetry>>>>);
+pub(crate) struct CliTelemetry(Arc<OnceLock<Option<Arc<RunningTelemetry>>>>);
 
+/// Telemetry that was started: its export and the data that messages need.
 #[derive(Debug)]
-struct StartedTelemetry {
+struct RunningTelemetry {
     live: LiveTelemetry,
     secrets: Vec<String>,
-    /// Where the spans go, without secrets.
+    /// URL of the collector without secrets.
     endpoint: String,
 }
 
 impl CliTelemetry {
-    /// Turns it on, if these options or the environment say so.
+    /// Starts the export if the options or the environment ask for it. Returns the tracer.
+    /// Returns `None` if no export is wanted or its settings are not valid. Calls `warn` about invalid settings.
     pub(crate) fn start_if_wanted(&self, args: &TelemetryArgs, warn: impl FnOnce(&str)) -> Option<Arc<dyn RunTracer>> {
         let started = self.0.get_or_init(|| {
-            let is_wanted = args.otlp || read_variable(OTLP).is_some_and(|value| value == "1");
-            let started = is_wanted.then(|| start_export(args.otlp_content))?;
+            let is_wanted = args.otlp || non_empty_variable(OTLP_VARIABLE).is_some_and(|value| value == "1");
+            let started = is_wanted.then(|| start_span_export(args.otlp_content))?;
             match started {
                 Ok(started) => Some(Arc::new(started)),
                 Err(TelemetrySettingsError::Disabled) => None,
@@ -48,7 +50,7 @@ impl CliTelemetry {
         Some(Arc::clone(started) as Arc<dyn RunTracer>)
     }
 
-    /// Sends what is left, and says if something was not taken.
+    /// Sends the remaining spans and waits for their delivery. Calls `warn` if some spans did not reach the collector.
     pub(crate) fn finish_export(&self, warn: impl FnOnce(&str)) {
         let Some(started) = self.0.get().and_then(Option::as_ref) else {
             return;
@@ -68,34 +70,36 @@ impl CliTelemetry {
     }
 }
 
-/// Returns the resource of spans, as the environment names it.
-pub(crate) fn telemetry_resource() -> TelemetryResource {
-    TelemetryResource::from_variables(read_variable)
+/// Returns the resource of all spans, from the OpenTelemetry variables.
+pub(crate) fn telemetry_resource_from_environment() -> TelemetryResource {
+    TelemetryResource::from_otel_variables(non_empty_variable)
 }
 
-fn start_export(with_content: bool) -> Result<StartedTelemetry, TelemetrySettingsError> {
-    let settings = TelemetrySettings::from_variables(read_variable)?;
-    let client: BuildHttpClient = Box::new(|| {
+/// Starts the exporter thread with the settings of the environment. `with_content` adds prompts and replies to the spans.
+fn start_span_export(with_content: bool) -> Result<RunningTelemetry, TelemetrySettingsError> {
+    let settings = TelemetrySettings::from_variables(non_empty_variable)?;
+    let client: HttpClientBuilder = Box::new(|| {
         let network = RunHost::from_system().model_network();
         Box::pin(async move { network.get_or_build_client().await.cloned() })
     });
-    let exporter = SpanExporter::start_thread(&settings, client)
+    let exporter = SpanExporter::spawn_exporter_thread(&settings, client)
         .map_err(|error| TelemetrySettingsError::Invalid(error.to_string()))?;
-    let parent = read_variable("TRACEPARENT");
-    let parent = parent.and_then(|parent| TraceParent::parse(&parent, read_variable("TRACESTATE").as_deref()));
-    Ok(StartedTelemetry {
+    let parent = non_empty_variable("TRACEPARENT");
+    let parent = parent.and_then(|parent| TraceParent::parse(&parent, non_empty_variable("TRACESTATE").as_deref()));
+    Ok(RunningTelemetry {
         live: LiveTelemetry::new(exporter, settings.sampler, parent, with_content),
         secrets: settings.endpoint.header_values(),
         endpoint: settings.endpoint.url_without_secrets(),
     })
 }
 
-fn read_variable(name: &str) -> Option<String> {
+/// Returns the trimmed value of the environment variable. Returns `None` if the variable is unset or blank.
+fn non_empty_variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok()?;
     Some(value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-impl RunTracer for StartedTelemetry {
+impl RunTracer for RunningTelemetry {
     fn parent_span(&self) -> Option<TraceParent> {
         self.live.parent.clone()
     }

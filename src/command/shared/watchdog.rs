@@ -8,6 +8,7 @@ use ensemble_process::{ProgramInvocation, run_watchdog};
 const COMMAND: &str = "__watchdog";
 
 /// Returns the command that starts a watchdog: this program with the internal command.
+/// Returns `None` if the path of this program is unknown.
 pub(crate) fn watchdog_command() -> Option<ProgramInvocation> {
     let program = std::env::current_exe().ok()?;
     Some(ProgramInvocation {
@@ -21,8 +22,8 @@ pub(crate) fn is_started_as_watchdog() -> bool {
     std::env::args_os().skip(1).eq([COMMAND])
 }
 
-/// Waits until the parent process has ended. Signals that end the parent must not end the watchdog before it.
-pub(crate) fn watch_parent() {
+/// Runs this process as the watchdog of its parent, until standard input closes. Ignores the signals that end the parent.
+pub(crate) fn run_as_watchdog() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let _entered = runtime.as_ref().map(tokio::runtime::Runtime::enter);
     let _heard_and_ignored = [

@@ -1,8 +1,8 @@
-//! A line that can be edited at a terminal, with the earlier lines of the session.
+//! Line editor for a terminal, with the earlier lines of the session.
 //!
-//! During a line the terminal passes keys and not lines, and does not turn Ctrl-C into a signal. So the editor clears a
-//! line with Ctrl-C, and sends the signal itself if there is nothing to clear. A question that is withdrawn leaves the
-//! reading thread in the middle of a line; [`TerminalMode`] gives the terminal back until the next question.
+//! While a line is edited, the terminal passes keys instead of lines, and does not turn Ctrl-C into a signal. So the editor clears
+//! a line on Ctrl-C, and sends the signal itself if the line is empty. A question that is withdrawn leaves the reading thread in
+//! the middle of a line. [`TerminalMode`] then restores the normal mode of the terminal until the next question.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -20,16 +20,16 @@ use rustyline::history::MemHistory;
 use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
 
-use super::{LinePrompt, read_plain_line};
+use super::{LineRequest, read_unedited_line};
 use crate::terminal::streams::StandardStreams;
 
-/// Text that a terminal inserts from the clipboard is no longer marked; the line ends.
-const PASTE_IS_NOT_MARKED: &str = "\x1b[?2004l\n";
+/// Code that turns off the marks around pasted text, with a line break.
+const PASTE_MARKS_OFF: &str = "\x1b[?2004l\n";
 
-/// Text that a terminal inserts from the clipboard is marked, so that its line breaks do not end the line.
-const PASTE_IS_MARKED: &str = "\x1b[?2004h";
+/// Code that turns on the marks around pasted text, so that its line breaks do not end the line.
+const PASTE_MARKS_ON: &str = "\x1b[?2004h";
 
-/// Reads lines that can be edited.
+/// Editor of lines at a terminal, with the lines of the session.
 pub(crate) struct LineEditor {
     editor: Editor<EmptyLineObserver, MemHistory>,
     config: Config,
@@ -38,7 +38,7 @@ pub(crate) struct LineEditor {
     mode: TerminalMode,
 }
 
-/// The mode of the terminal outside of a line, and in the line that was abandoned.
+/// Mode of the terminal outside of a line, and in the line that was abandoned.
 #[derive(Clone)]
 pub(crate) struct TerminalMode {
     streams: StandardStreams,
@@ -46,21 +46,21 @@ pub(crate) struct TerminalMode {
     line_mode: Arc<Mutex<Option<Termios>>>,
     /// Whether the current line contains nothing.
     is_line_empty: Arc<AtomicBool>,
-    /// Whether what was read from the terminal and is not in a line yet is to be forgotten.
+    /// Set to make the editor forget the text that was read from the terminal after the end of the last line.
     forgets_rest: Arc<AtomicBool>,
 }
 
-/// Gives the terminal back when the question is withdrawn.
-pub(crate) struct LineWaitGuard<'a>(&'a TerminalMode);
+/// Drop guard that restores the normal mode of the terminal, also if the question is withdrawn.
+pub(crate) struct LineModeGuard<'a>(&'a TerminalMode);
 
-/// Knows whether the line contains anything.
+/// Helper of the editor that records whether the line is empty.
 struct EmptyLineObserver {
     is_empty: Arc<AtomicBool>,
 }
 
 impl LineEditor {
-    /// Returns the editor and the mode of the terminal; `None` if lines cannot be edited there.
-    pub(crate) fn open_terminal(streams: StandardStreams) -> Option<(Self, TerminalMode)> {
+    /// Creates the editor, and reads the mode of the terminal. Returns `None` if the terminal cannot edit lines.
+    pub(crate) fn for_terminal(streams: StandardStreams) -> Option<(Self, TerminalMode)> {
         let is_simple =
             |term: &std::ffi::OsStr| term.is_empty() || ["dumb", "cons25", "emacs"].iter().any(|it| term == *it);
         if std::env::var_os("TERM").is_none_or(|term| is_simple(&term)) {
@@ -88,8 +88,8 @@ impl LineEditor {
         Some((editor, mode))
     }
 
-    /// Forgets what was typed after the end of the last line. The editor has no other way to forget it.
-    fn forget_rest(&mut self) {
+    /// Discards the text after the end of the last line, by replacing the editor.
+    fn discard_typed_rest(&mut self) {
         if let Some(mut editor) = create_editor(&self.config, &self.mode) {
             for line in &self.remembered_lines {
                 let _ = editor.add_history_entry(line);
@@ -98,10 +98,11 @@ impl LineEditor {
         }
     }
 
-    /// Returns the next line; `None` at the end of the input.
-    pub(crate) fn read_line(&mut self, prompt: LinePrompt, streams: StandardStreams) -> Option<String> {
+    /// Reads the next line. Returns `None` at the end of the input.
+    /// On Ctrl-C in an empty line, sends SIGINT to the process group and reads a line without the editor.
+    pub(crate) fn read_line(&mut self, prompt: LineRequest, streams: StandardStreams) -> Option<String> {
         if self.mode.forgets_rest.swap(false, Ordering::AcqRel) {
-            self.forget_rest();
+            self.discard_typed_rest();
         }
         loop {
             self.mode.is_line_empty.store(true, Ordering::Release);
@@ -118,7 +119,7 @@ impl LineEditor {
                 Err(ReadlineError::Interrupted) => {
                     // What Ctrl-C does in other programs: the terminal tells all processes in the foreground.
                     let _ = kill_current_process_group(Signal::INT);
-                    return read_plain_line(LinePrompt { text: "", ..prompt }, streams, false);
+                    return read_unedited_line(LineRequest { text: "", ..prompt }, streams, false);
                 }
                 Err(_) => return None,
             }
@@ -126,6 +127,7 @@ impl LineEditor {
     }
 }
 
+/// Builds an editor that reports an empty line to `mode`. Returns `None` if the terminal cannot be opened.
 fn create_editor(config: &Config, mode: &TerminalMode) -> Option<Editor<EmptyLineObserver, MemHistory>> {
     let history = MemHistory::with_config(config);
     let mut editor = Editor::with_history(config.clone(), history).ok()?;
@@ -141,25 +143,25 @@ impl TerminalMode {
         self.is_line_empty.load(Ordering::Acquire)
     }
 
-    /// Has the reading thread forget what it has read from the terminal, before it reads the next line.
-    pub(crate) fn forget_rest(&self) {
+    /// Asks the reading thread to discard the text it has read from the terminal, before it reads the next line.
+    pub(crate) fn request_discard(&self) {
         self.forgets_rest.store(true, Ordering::Release);
     }
 
-    /// For as long as a line is awaited. `again`: the prompt of the question that takes over an abandoned line.
-    pub(crate) fn wait_guard(&self, again: Option<LinePrompt>) -> LineWaitGuard<'_> {
+    /// Returns a guard for the time until a line arrives. Restores the mode of an abandoned line, and prints the prompt of `again`.
+    pub(crate) fn enter_line_wait(&self, again: Option<LineRequest>) -> LineModeGuard<'_> {
         if let Some(prompt) = again {
             let inside = self.line_mode.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(inside) = inside {
-                self.set_mode(&inside, PASTE_IS_MARKED);
-                self.streams.write_err_code(prompt.text);
+                self.switch_mode(&inside, PASTE_MARKS_ON);
+                self.streams.write_terminal_code(prompt.text);
             }
         }
-        LineWaitGuard(self)
+        LineModeGuard(self)
     }
 
-    /// Ends the mode of a line, if the terminal is in it.
-    pub(crate) fn leave_line_mode(&self) {
+    /// Stores the mode of the current line and restores the normal mode, if the terminal is in line mode.
+    pub(crate) fn restore_normal_mode(&self) {
         let Ok(now) = tcgetattr(std::io::stdin()) else {
             return;
         };
@@ -167,18 +169,19 @@ impl TerminalMode {
             return;
         }
         *self.line_mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-        self.set_mode(&self.normal_mode, PASTE_IS_NOT_MARKED);
+        self.switch_mode(&self.normal_mode, PASTE_MARKS_OFF);
     }
 
-    fn set_mode(&self, mode: &Termios, code: &'static str) {
+    /// Switches the terminal to the mode and writes the code to standard error.
+    fn switch_mode(&self, mode: &Termios, code: &'static str) {
         let _ = tcsetattr(std::io::stdin().as_fd(), OptionalActions::Drain, mode);
-        self.streams.write_err_code(code);
+        self.streams.write_terminal_code(code);
     }
 }
 
-impl Drop for LineWaitGuard<'_> {
+impl Drop for LineModeGuard<'_> {
     fn drop(&mut self) {
-        self.0.leave_line_mode();
+        self.0.restore_normal_mode();
     }
 }
 

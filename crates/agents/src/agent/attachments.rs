@@ -60,10 +60,12 @@ impl AttachmentTemplates {
                 files.push(AttachmentSource::resolve(path, places, false));
                 continue;
             };
-            let value = template_worker::render_value(template, scope)
+            let value = template_worker::render_value_async(template, scope)
                 .await
                 .map_err(|error| format!("attachments[{at}]: {error}"))?;
-            for path in parse_paths(&value).ok_or_else(|| format!("attachments[{at}]: {value} is not a path"))? {
+            for path in
+                parse_attachment_paths(&value).ok_or_else(|| format!("attachments[{at}]: {value} is not a path"))?
+            {
                 files.push(AttachmentSource::resolve(&path, places, true));
             }
         }
@@ -72,13 +74,13 @@ impl AttachmentTemplates {
 }
 
 /// Parses the value of a template: a text or a list of texts. Skips empty texts. Returns `None` for other values.
-fn parse_paths(value: &Value) -> Option<Vec<String>> {
+fn parse_attachment_paths(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),
         Value::String(path) if path.trim().is_empty() => Some(Vec::new()),
         Value::String(path) => Some(vec![path.trim().to_owned()]),
         Value::Array(items) => {
-            let lists: Option<Vec<Vec<String>>> = items.iter().map(parse_paths).collect();
+            let lists: Option<Vec<Vec<String>>> = items.iter().map(parse_attachment_paths).collect();
             Some(lists?.concat())
         }
         _ => None,
@@ -154,7 +156,7 @@ pub(super) fn read_attachments(files: &[AttachmentSource]) -> Result<Vec<Attachm
 fn read_with_limit(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let mut bytes = Vec::new();
-    let file = regular_files::open_regular(path).map_err(failed)?;
+    let file = regular_files::open_regular_file(path).map_err(failed)?;
     file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 > most {
         true => Err(format!(
@@ -226,7 +228,7 @@ mod tests {
         ];
         for (value, expected) in table {
             let expected = expected.map(|paths| paths.into_iter().map(str::to_owned).collect());
-            assert_eq!(parse_paths(&value), expected, "{value}");
+            assert_eq!(parse_attachment_paths(&value), expected, "{value}");
         }
     }
 }

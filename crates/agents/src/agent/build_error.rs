@@ -44,7 +44,7 @@ impl RunnerBuildError {
     /// Creates the error of a script that does not compile, with its position.
     pub(super) fn from_script_error(path: &str, error: ScriptError) -> Self {
         Self::Script {
-            path: error.place_in(path),
+            path: error.position_in_file(path),
             message: error.message,
         }
     }

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::{AttemptLedger, BoxFuture, ExecutionInput};
-use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::runner::ExecutionRecorder;
 use ensemble_language::data::{JsonMap, RemainingBudget, RunContext};
 use ensemble_language::ensemble::{
-    Agent, AgentKind, ConversationSpec, Dependency, DependencyPosition, OnError, RequiredResult, RetryPolicy, WaitFor,
+    Agent, AgentKind, ConversationSpec, Dependency, DependencyPosition, OnError, RequiredResult, RetryPolicy,
+    WaitForOutputs,
 };
 use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback};
 
@@ -20,7 +21,7 @@ pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
         requires_all: true,
         feedback: false,
         on: RequiredResult::Success,
-        wait_for: WaitFor::default(),
+        wait_for: WaitForOutputs::default(),
         declared_at: DependencyPosition::DependsOn(at),
     };
     Agent {
@@ -80,7 +81,7 @@ impl ModelProvider for Prepared {
 /// Returns the first attempt of that execution, with an input and nothing else.
 pub(super) fn execution(agent_name: &str, execution: u32) -> ExecutionInput {
     ExecutionInput {
-        origin: ensemble_core::request::RequestOrigin::default().with_agent(agent_name.into(), 0, execution),
+        origin: ensemble_core::request::RequestOrigin::default().append_agent(agent_name.into(), 0, execution),
         run_id: "run".into(),
         agent_name: agent_name.into(),
         execution,
@@ -110,6 +111,6 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> ExecutionInput {
         stopwatch: ensemble_core::stopwatch::Stopwatch::default(),
         part: None,
         parts: None,
-        records: ExecutionRecords::default(),
+        records: ExecutionRecorder::default(),
     }
 }

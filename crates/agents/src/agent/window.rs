@@ -21,8 +21,10 @@ use self::tokens::TokenCounter;
 use super::BoxFuture;
 use super::build_error::RunnerBuildError;
 use super::chat::{MessageSelector, UnsentIterations, WindowError, WindowInput, WindowOutput};
-use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
-use ensemble_core::thread::{Message, Role, TextTokenizer, Thread, ThreadIteration};
+use ensemble_core::thread::window::{
+    ThreadSize, TrimInput, TrimRules, TurnRetention, WindowLimits, select_messages_to_send,
+};
+use ensemble_core::thread::{Message, MessageRole, TextTokenizer, Thread, ThreadIteration};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, ModelProfile, WindowStrategy};
 use ensemble_language::profiles::ProfileError;
 use ensemble_models::{Model, ScriptLoader, describe_script_failure};
@@ -31,7 +33,7 @@ use ensemble_scripts::Script;
 /// Context window of one agent.
 pub struct AgentWindow {
     rules: TrimRules,
-    how: SelectionMethod,
+    how: MessageSelectionMethod,
     counter: Arc<TokenCounter>,
     /// The sizes of the beginnings of threads.
     known_sizes: ThreadSizeCache,
@@ -40,7 +42,7 @@ pub struct AgentWindow {
 }
 
 /// Method of selecting messages: rules, a script, or summaries by a model.
-enum SelectionMethod {
+enum MessageSelectionMethod {
     /// The rules select the messages.
     Rules,
     /// A script selects the messages.
@@ -73,7 +75,7 @@ pub fn input_token_limit(profile: &ModelProfile) -> Option<u64> {
 }
 
 /// Returns the window of an agent without `context_window` whose profile has a token limit.
-pub fn implicit_window() -> ContextWindow {
+pub fn token_limit_window() -> ContextWindow {
     ContextWindow {
         min_recent_turns: std::num::NonZeroU32::MIN,
         ..ContextWindow::default()
@@ -97,15 +99,15 @@ impl AgentWindow {
         let turns = |count: std::num::NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
         let selection_method = match &window.strategy {
             WindowStrategy::OldestFirst | WindowStrategy::MiddleOut | WindowStrategy::RecentTurnsOnly(_) => {
-                SelectionMethod::Rules
+                MessageSelectionMethod::Rules
             }
-            WindowStrategy::Custom(path) => SelectionMethod::Custom {
+            WindowStrategy::Custom(path) => MessageSelectionMethod::Custom {
                 script: load_script(path, outside.load)?,
                 path: path.clone(),
             },
-            WindowStrategy::Summarize(None) => SelectionMethod::Summary((outside.connect)(outside.model)?),
+            WindowStrategy::Summarize(None) => MessageSelectionMethod::Summary((outside.connect)(outside.model)?),
             WindowStrategy::Summarize(Some(profile)) => {
-                SelectionMethod::Summary((outside.connect)(&ModelChoice::Profile(profile.clone()))?)
+                MessageSelectionMethod::Summary((outside.connect)(&ModelChoice::Profile(profile.clone()))?)
             }
         };
         Ok(Self {
@@ -117,11 +119,11 @@ impl AgentWindow {
                 keeps_system: window.preserve_system_message,
                 min_recent_turns: turns(window.min_recent_turns),
                 keep: match window.strategy {
-                    WindowStrategy::MiddleOut => RetentionPolicy::BothEnds,
-                    WindowStrategy::RecentTurnsOnly(count) if always => RetentionPolicy::Always(turns(count)),
-                    WindowStrategy::RecentTurnsOnly(count) => RetentionPolicy::AtMost(turns(count)),
+                    WindowStrategy::MiddleOut => TurnRetention::BothEnds,
+                    WindowStrategy::RecentTurnsOnly(count) if always => TurnRetention::Always(turns(count)),
+                    WindowStrategy::RecentTurnsOnly(count) => TurnRetention::AtMost(turns(count)),
                     WindowStrategy::OldestFirst | WindowStrategy::Custom(_) | WindowStrategy::Summarize(_) => {
-                        RetentionPolicy::Latest
+                        TurnRetention::Latest
                     }
                 },
                 in_place: ThreadSize::default(),
@@ -138,7 +140,7 @@ impl AgentWindow {
 
     /// Returns whether a simulated model writes the summaries.
     pub fn has_simulated_summarizer(&self) -> bool {
-        matches!(&self.how, SelectionMethod::Summary(model) if model.is_simulated())
+        matches!(&self.how, MessageSelectionMethod::Summary(model) if model.is_simulated())
     }
 
     /// Counts the tokens of the system prompt and of each message.
@@ -171,23 +173,23 @@ impl AgentWindow {
     }
 
     /// Selects the messages by the method of the window.
-    async fn fit_input(&self, sending: WindowInput<'_>) -> Result<WindowOutput, WindowError> {
+    async fn select_messages_to_fit(&self, sending: WindowInput<'_>) -> Result<WindowOutput, WindowError> {
         let measured = self.measure_input(sending).await;
         match &self.how {
-            SelectionMethod::Rules => Ok(self.select_by_rules(measured)),
-            SelectionMethod::Custom { path, script } => {
+            MessageSelectionMethod::Rules => Ok(self.select_by_rules(measured)),
+            MessageSelectionMethod::Custom { path, script } => {
                 let fitted = self.select_by_script((path, script), measured).await;
                 fitted.map_err(|error| WindowError {
                     error: format!("context_window: {error}"),
                 })
             }
-            SelectionMethod::Summary(model) => self.select_with_summary(model, measured).await,
+            MessageSelectionMethod::Summary(model) => self.select_with_summary(model, measured).await,
         }
     }
 
     /// Drops the oldest messages by the rules, and builds the output.
     fn select_by_rules(&self, measured: MeasuredInput<'_>) -> WindowOutput {
-        let cut = trim_thread(&self.rules, &measured.to_thread());
+        let cut = select_messages_to_send(&self.rules, &measured.to_thread());
         let dropped = self.dropped_note(&measured, &cut.dropped, !cut.system);
         let mut at = 0..;
         let mut messages = measured.sending.messages;
@@ -268,7 +270,7 @@ impl AgentWindow {
             count => format!("the {count} latest turns (`min_recent_turns`) are"),
         };
         let instructions = if system { ", and so are the instructions" } else { "" };
-        let (sent, most) = (format_size(sent), format_limits(self.rules.limits));
+        let (sent, most) = (format_thread_size(sent), format_limits(self.rules.limits));
         format!(
             "the context window is too small: {most} are allowed, but {sent} are sent, because {turns} always sent{instructions}"
         )
@@ -286,7 +288,7 @@ struct SentMessages {
 
 impl MessageSelector for AgentWindow {
     fn select_messages<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
-        Box::pin(self.fit_input(sending))
+        Box::pin(self.select_messages_to_fit(sending))
     }
 
     fn find_unsent_iterations<'a>(&'a self, thread: &'a Thread, earlier: usize) -> BoxFuture<'a, UnsentIterations> {
@@ -317,13 +319,13 @@ impl MessageSelector for AgentWindow {
 impl AgentWindow {
     /// Counts the oldest iterations that the rules drop from every request. Returns `None` if older messages can still be sent.
     fn count_unsent_iterations(&self, thread: &Thread) -> Option<usize> {
-        let is_latest = matches!(self.how, SelectionMethod::Rules) && self.rules.keep != RetentionPolicy::BothEnds;
+        let is_latest = matches!(self.how, MessageSelectionMethod::Rules) && self.rules.keep != TurnRetention::BothEnds;
         // Instructions that can be left out are left out before the oldest turn.
         if !is_latest || !self.rules.keeps_system {
             return None;
         }
         let max_turns = match self.rules.keep {
-            RetentionPolicy::Always(count) => Some(count.max(self.rules.min_recent_turns)),
+            TurnRetention::Always(count) => Some(count.max(self.rules.min_recent_turns)),
             _ => None,
         };
         let limits = self.rules.limits;
@@ -360,13 +362,13 @@ impl AgentWindow {
 /// Returns whether the iteration at this index starts with a user message.
 fn is_turn_start(iterations: &[ThreadIteration], at: usize) -> bool {
     let first = iterations.get(at).and_then(|iteration| iteration.messages.first());
-    first.is_some_and(|first| first.role == Role::User)
+    first.is_some_and(|first| first.role == MessageRole::User)
 }
 
 impl MeasuredInput<'_> {
     /// Wraps the messages and their token counts for trimming.
-    fn to_thread(&self) -> ThreadToTrim<'_> {
-        ThreadToTrim {
+    fn to_thread(&self) -> TrimInput<'_> {
+        TrimInput {
             system: self.system,
             messages: &self.sending.messages,
             tokens: &self.tokens,
@@ -377,7 +379,7 @@ impl MeasuredInput<'_> {
     /// Returns the size of the system prompt if the rules always keep it, otherwise an empty size.
     fn kept_system_size(&self, rules: &TrimRules) -> ThreadSize {
         match rules.keeps_system {
-            true => self.to_thread().system_size(),
+            true => self.to_thread().system_prompt_size(),
             false => ThreadSize::default(),
         }
     }
@@ -385,7 +387,7 @@ impl MeasuredInput<'_> {
     /// Returns the size of the system prompt and all messages.
     fn total_size(&self) -> ThreadSize {
         let thread = self.to_thread();
-        thread.system_size() + thread.sum_sizes(0..self.tokens.len())
+        thread.system_prompt_size() + thread.sum_sizes(0..self.tokens.len())
     }
 }
 
@@ -401,7 +403,7 @@ fn load_script(path: &str, load: &ScriptLoader) -> Result<Arc<Script>, RunnerBui
 }
 
 /// Formats the tokens and messages of a size.
-fn format_size(size: ThreadSize) -> String {
+fn format_thread_size(size: ThreadSize) -> String {
     format!("{} tokens in {} messages", size.tokens, size.messages)
 }
 
@@ -415,5 +417,5 @@ fn format_limits(limits: WindowLimits) -> String {
 
 /// Creates the user message that contains the summary.
 fn summary_message(text: String) -> Message {
-    Message::new(ensemble_core::thread::Role::User, text)
+    Message::new(ensemble_core::thread::MessageRole::User, text)
 }

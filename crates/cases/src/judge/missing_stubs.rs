@@ -5,8 +5,8 @@ use ensemble_language::cases::case_route;
 use crate::judge::UnmetExpectation;
 use crate::missing_parts::{MissingPart, MissingStub};
 
-/// Returns the failure of a case for something that is not prepared.
-pub(super) fn missing_stub_failure(at: usize, missing: &MissingStub) -> UnmetExpectation {
+/// Creates the failure of a case without a prepared stub, reply or tool result.
+pub(super) fn describe_missing_stub(at: usize, missing: &MissingStub) -> UnmetExpectation {
     let MissingStub {
         agent,
         execution,

@@ -6,11 +6,11 @@ use ensemble_core::conversation::run_exit_code;
 use ensemble_language::cases::{CaseExpectations, REFUSED_EXIT_CODE, expect_route};
 use serde_json::Value;
 
-use crate::judge::{ExpectationJudge, UnmetExpectation, agents_by_turn, format_turns};
+use crate::judge::{CaseExpectationChecker, UnmetExpectation, format_turns, list_agents_by_turn};
 use crate::watch::ObservedPrompt;
 
-/// Compares the exit code of a refused ensemble with the expected one.
-pub(crate) fn check_refused_exit(at: usize, expect: &CaseExpectations) -> Vec<UnmetExpectation> {
+/// Checks the expected exit code of a case whose ensemble is refused.
+pub(crate) fn check_exit_after_refusal(at: usize, expect: &CaseExpectations) -> Vec<UnmetExpectation> {
     let wrong = expect.exit.filter(|exit| *exit != REFUSED_EXIT_CODE);
     let unmet = wrong.map(|exit| {
         let place = expect_route(at, "exit").into_value_location();
@@ -21,19 +21,19 @@ pub(crate) fn check_refused_exit(at: usize, expect: &CaseExpectations) -> Vec<Un
 }
 
 /// The highest number of characters of a prompt in a failure.
-const LONGEST_PROMPT: usize = 1_000;
+const MAX_PROMPT_CHARACTERS: usize = 1_000;
 
-/// Returns a prompt for people, without the end of a long one.
+/// Shortens a long prompt for a message.
 fn shorten_prompt(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_PROMPT) {
+    match text.char_indices().nth(MAX_PROMPT_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-impl ExpectationJudge<'_> {
-    /// Compares the expected refusal with the conversation that was held.
-    pub(super) fn check_refused(&self) -> Option<UnmetExpectation> {
+impl CaseExpectationChecker<'_> {
+    /// Reports a conversation that took place although the case expects a refusal.
+    pub(super) fn check_expected_refusal(&self) -> Option<UnmetExpectation> {
         let actual = || match self.state().run_end() {
             Some(ended) => format!("a run that ended as {}", ended.completion_reason.as_str()),
             None => "a run".to_owned(),
@@ -45,17 +45,18 @@ impl ExpectationJudge<'_> {
             .then(|| UnmetExpectation::from_difference(place, "refused", expected, actual()))
     }
 
-    /// Returns the exit code of `ensemble run` for the conversation.
-    pub(crate) fn actual_exit(&self) -> u8 {
+    /// Returns the exit code of `ensemble run` for the conversation. Returns 0 if the run has not ended.
+    pub(crate) fn exit_code_of_run_command(&self) -> u8 {
         let state = self.state();
         state.run_end().map_or(0, |ended| {
             run_exit_code(ended.completion_reason, ended.is_success(), state.interruption())
         })
     }
 
-    pub(super) fn check_exit(&self) -> Option<UnmetExpectation> {
+    /// Checks the expected exit code.
+    pub(super) fn check_exit_code(&self) -> Option<UnmetExpectation> {
         let expected = self.expect.exit?;
-        let actual = self.actual_exit();
+        let actual = self.exit_code_of_run_command();
         let text = || match self.state().run_end() {
             Some(ended) => format!("{actual} ({})", ended.completion_reason.as_str()),
             None => actual.to_string(),
@@ -64,8 +65,9 @@ impl ExpectationJudge<'_> {
             .then(|| UnmetExpectation::from_difference(self.key_location("exit"), "exit", expected.to_string(), text()))
     }
 
+    /// Checks that the agents of each group run in a common turn.
     pub(super) fn check_same_turn(&self) -> Vec<UnmetExpectation> {
-        let actual = agents_by_turn(&self.conversation.records);
+        let actual = list_agents_by_turn(&self.conversation.records);
         let is_met = |group: &[Arc<str>]| actual.iter().any(|turn| group.iter().all(|name| turn.contains(name)));
         let groups = self.expect.same_turn.iter().enumerate();
         groups
@@ -80,25 +82,27 @@ impl ExpectationJudge<'_> {
             .collect()
     }
 
-    /// Returns how many executions or parts of an agent ran at once.
-    pub(crate) fn find_load(&self, name: &str) -> u32 {
+    /// Returns the largest number of executions or parts of the agent that ran at the same time.
+    pub(crate) fn max_parallel_executions(&self, name: &str) -> u32 {
         let mut loads = self.conversation.loads.iter();
         loads.find(|load| *load.agent == *name).map_or(0, |load| load.most)
     }
 
-    pub(super) fn check_at_once(&self) -> Vec<UnmetExpectation> {
+    /// Checks the expected limits of parallel executions.
+    pub(super) fn check_parallel_limits(&self) -> Vec<UnmetExpectation> {
         let limits = self.expect.at_once.iter();
         limits
-            .filter(|(name, limit)| self.find_load(name) > *limit)
+            .filter(|(name, limit)| self.max_parallel_executions(name) > *limit)
             .map(|(name, limit)| {
                 let place = self.entry_location("at_once", name);
-                let actual = self.find_load(name).to_string();
+                let actual = self.max_parallel_executions(name).to_string();
                 UnmetExpectation::from_difference(place, format!("{name} at once"), format!("at most {limit}"), actual)
             })
             .collect()
     }
 
-    pub(super) fn check_asked(&self) -> Vec<UnmetExpectation> {
+    /// Checks that prompts of agents contain the expected texts.
+    pub(super) fn check_prompt_texts(&self) -> Vec<UnmetExpectation> {
         let mut failures = Vec::new();
         for (name, texts) in &self.expect.asked {
             let prompts: Vec<&ObservedPrompt> = self
@@ -129,7 +133,7 @@ impl ExpectationJudge<'_> {
     }
 }
 
-/// Describes the prompts of an agent.
+/// Describes the prompts of an agent for a message.
 fn describe_prompts(prompts: &[&ObservedPrompt]) -> String {
     let describe = |prompt: &&ObservedPrompt| {
         let text = match &prompt.text {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-/// The attempt of an execution, or of one of its parts, in which a reply or a call happened.
+/// Attempt of an execution, or of one of its parts, to which a recorded reply or tool call belongs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttemptScope {
     /// The turn.
@@ -22,16 +22,17 @@ pub struct AttemptScope {
 }
 
 impl AttemptScope {
-    /// Returns whether this is the execution itself, and not a part of it or an agent that is used as a tool.
+    /// Returns whether the scope is the execution itself, and not a part or an agent that is used as a tool.
     pub fn is_execution(&self) -> bool {
         self.part.is_none() && self.outer_calls.is_empty()
     }
 
+    /// Returns the part and the outer calls, under which the exchange of the scope is stored.
     pub(super) fn exchange_key(&self) -> ExchangeKey {
         (self.part.clone(), self.outer_calls.clone())
     }
 
-    /// Writes the keys of the attempt, beside which the keys of the event follow.
+    /// Writes the keys of the attempt. The caller writes the keys of the event next to them.
     pub(super) fn write_keys<S: SerializeStruct>(&self, event: &mut S) -> Result<(), S::Error> {
         event.serialize_field("turn", &self.turn)?;
         event.serialize_field("agent", &self.agent)?;
@@ -55,11 +56,12 @@ impl Serialize for AttemptScope {
     }
 }
 
-/// The part, and the ids of the calls that contain the agent.
+/// The key of an exchange: the part, and the ids of the outer calls that contain the agent.
 pub(super) type ExchangeKey = (Option<Arc<str>>, Vec<Arc<str>>);
 
-/// Reads and writes an event inside an execution, whose `within` is no key of the JSON: the keys of [`AttemptScope`] are beside
-/// those of the event. `serde(flatten)` would do the same with a copy of each value, and takes much longer to compile.
+/// Implements serialization of an event inside an execution. The keys of [`AttemptScope`] and of the event are on the same level of the
+/// JSON object.
+/// The result is that of `serde(flatten)`, without a copy of each value and with a shorter compile time.
 macro_rules! flat_within {
     ($event:ident { $($field:ident: $type:ty,)* $(? $optional:ident: $some:ty,)* }) => {
         impl serde::Serialize for $event {

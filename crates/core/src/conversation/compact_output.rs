@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// Outputs with more values than this are kept as text. In memory each value takes 72 bytes, and a list more, so a list of
-/// numbers takes many times the memory of its text.
-const MOST_VALUES: usize = 2_000;
+/// Largest number of values of an output that is stored as a value. Outputs with more values are stored as text.
+/// In memory each value takes 72 bytes, and a list takes more, so a list of numbers takes many times the memory of its text.
+const MAX_VALUES_IN_MEMORY: usize = 2_000;
 
 /// An output: a value, or the text of a value with many parts.
 #[derive(Debug, Clone)]
@@ -19,20 +19,20 @@ pub(super) enum CompactOutput {
 }
 
 impl CompactOutput {
-    /// Keeps the output in the form that takes less memory.
+    /// Creates the stored form of the output that takes less memory.
     pub(super) fn from_output(output: &Arc<Value>) -> Self {
-        match is_large(output, &mut 0) {
+        match exceeds_value_limit(output, &mut 0) {
             true => Self::Text(output.to_string().into(), Arc::downgrade(output)),
             false => Self::Value(output.clone()),
         }
     }
 
-    /// Returns whether the value has very many parts.
+    /// Returns whether the output is stored as text because it has very many values.
     pub(super) fn is_stored_as_text(&self) -> bool {
         matches!(self, Self::Text(..))
     }
 
-    /// Returns the output. Reading a text takes time in proportion to its length.
+    /// Returns the output. Parsing a stored text takes time in proportion to its length.
     pub(super) fn to_value(&self) -> Arc<Value> {
         match self {
             Self::Value(value) => value.clone(),
@@ -43,13 +43,13 @@ impl CompactOutput {
     }
 }
 
-/// Returns whether the value has more values in it than [`MOST_VALUES`]; `seen` are those so far.
-fn is_large(value: &Value, seen: &mut usize) -> bool {
+/// Returns whether the value contains more than [`MOST_VALUES`] values. `seen` is the number of values counted so far.
+fn exceeds_value_limit(value: &Value, seen: &mut usize) -> bool {
     *seen += 1;
-    *seen > MOST_VALUES
+    *seen > MAX_VALUES_IN_MEMORY
         || match value {
-            Value::Array(items) => items.iter().any(|item| is_large(item, seen)),
-            Value::Object(map) => map.values().any(|item| is_large(item, seen)),
+            Value::Array(items) => items.iter().any(|item| exceeds_value_limit(item, seen)),
+            Value::Object(map) => map.values().any(|item| exceeds_value_limit(item, seen)),
             _ => false,
         }
 }
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
     use crate::conversation::{ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record};
-    use crate::random_conversations::started;
+    use crate::random_conversations::run_started_event;
     use crate::resolver::{NextDecision, decide_next_step};
     use ensemble_language::loader::load_ensemble;
     use ensemble_language::plan::Plan;
@@ -98,7 +98,7 @@ mod tests {
             let at = DateTime::<Utc>::UNIX_EPOCH;
             state.apply_record(&Record { seq, at, event }).expect("a legal event");
         };
-        apply(&mut state, started());
+        apply(&mut state, run_started_event());
         for (turn, output) in (1..).zip(outputs) {
             let NextDecision::StartTurn(start) = decide_next_step(&plan, &state) else {
                 panic!("turn {turn} begins");

@@ -7,20 +7,20 @@ use ensemble_language::plan::{AgentId, Plan};
 
 /// The number of executions of each agent so far.
 #[derive(Debug, Clone)]
-pub(super) struct CountList {
+pub(super) struct ExecutionCountList {
     plan: Arc<Plan>,
     counts: Vec<u32>,
 }
 
-impl CountList {
-    /// All numbers are 0.
+impl ExecutionCountList {
+    /// Creates the list with 0 executions for every agent.
     pub(super) fn new(plan: Arc<Plan>) -> Self {
         let counts = vec![0; plan.agent_count()];
         Self { plan, counts }
     }
 
-    /// Adds one execution of the agent.
-    pub(super) fn add(&mut self, id: AgentId) {
+    /// Adds one execution of the agent to the count.
+    pub(super) fn add_execution(&mut self, id: AgentId) {
         self.counts[id.index()] += 1;
     }
 
@@ -30,7 +30,7 @@ impl CountList {
     }
 }
 
-impl ExecutionCounts for CountList {
+impl ExecutionCounts for ExecutionCountList {
     fn execution_count(&self, agent: &str) -> Option<u64> {
         self.plan.find_agent_id(agent).map(|id| u64::from(self.count_for(id)))
     }

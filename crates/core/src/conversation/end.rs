@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use ensemble_language::data::{ExecutionFailure, JsonMap};
 
-/// The result of an execution.
+/// Result of an execution: its output, or its failure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum ExecutionEnd {
     /// The execution succeeded with this output, a JSON object.
@@ -19,7 +19,7 @@ pub enum ExecutionEnd {
 }
 
 impl ExecutionEnd {
-    /// Returns the end of an execution with this result.
+    /// Creates the end of an execution from its result.
     pub fn from_result(result: Result<JsonMap, ExecutionFailure>) -> Self {
         match result {
             Ok(output) => Self::Succeeded(Arc::new(output.into())),
@@ -27,7 +27,7 @@ impl ExecutionEnd {
         }
     }
 
-    /// Returns the output or the failure. An output that is no object is empty.
+    /// Returns the output or the failure. Returns an empty object if the output is no object.
     pub fn into_result(self) -> Result<JsonMap, ExecutionFailure> {
         match self {
             Self::Succeeded(output) => Ok(match Arc::unwrap_or_clone(output) {
@@ -38,7 +38,7 @@ impl ExecutionEnd {
         }
     }
 
-    /// Returns the output or the failure. The output is shared.
+    /// Returns the output or the failure without a copy of the output.
     pub fn into_shared_result(self) -> Result<Arc<Value>, ExecutionFailure> {
         match self {
             Self::Succeeded(output) => Ok(output),
@@ -46,7 +46,7 @@ impl ExecutionEnd {
         }
     }
 
-    /// Returns the result that these keys of a journal give.
+    /// Creates the result from the keys `failure` and `output` of a journal record. The output is empty if both keys are missing.
     pub(super) fn from_fields(failure: Option<ExecutionFailure>, output: Option<Arc<Value>>) -> Self {
         match (failure, output) {
             (Some(failure), _) => Self::Failed(failure),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The sandbox of a process, as it was enforced.
+/// Sandbox of a process, with the restrictions that the system enforced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnforcedSandbox {
     /// The version of Landlock whose rules were applied; 0: none.

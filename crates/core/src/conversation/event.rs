@@ -17,7 +17,7 @@ use super::end::ExecutionEnd;
 use super::enforced_sandbox::EnforcedSandbox;
 use super::exchange::{RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
 use super::interruption::RunInterruption;
-use super::part::PartEnded;
+use super::part::PartAttemptEnded;
 use super::permission::PermissionDecided;
 use super::question::{InputRequested, NestedRequestAnswered};
 use super::reason::SkippedAgent;
@@ -29,7 +29,7 @@ use ensemble_language::condition::EvaluationNote;
 use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage, RunContext};
 use ensemble_language::definition::ExternalDefinitionDigests;
 
-/// An event with its number in the journal and its time.
+/// Event with its number in the journal and its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The number of the record: from 0, without gaps.
@@ -40,7 +40,7 @@ pub struct Record {
     pub event: Event,
 }
 
-/// An event of a conversation.
+/// Event of a conversation: a decision of the run, or an observation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "data", rename_all = "snake_case")]
 pub enum Event {
@@ -71,7 +71,7 @@ pub enum Event {
     /// An attempt failed, and another attempt follows.
     AttemptFailed(AttemptFailed),
     /// An attempt of a part of an execution ended.
-    PartEnded(Box<PartEnded>),
+    PartEnded(Box<PartAttemptEnded>),
     /// An execution ended.
     ExecutionFinished(ExecutionFinished),
     /// An agent asks a question, and the question is not answered yet.
@@ -84,7 +84,7 @@ pub enum Event {
     RunEnded(RunEnded),
 }
 
-/// The arguments of the run at its start.
+/// Event of the start of a run, with the arguments of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
     /// Version of the journal's format.
@@ -138,11 +138,11 @@ pub struct RunStarted {
 }
 
 impl RunStarted {
-    /// The value in `responders` of an agent for which a generator of the program answered. No profile has this name.
-    pub const GENERATOR: &str = "(generator)";
+    /// The value in `responders` for an agent whose replies a generator of the program made. No profile has this name.
+    pub const GENERATOR_RESPONDER: &str = "(generator)";
 }
 
-/// The point at which a fork starts in another run.
+/// Origin of a fork: another run, and the turn after which the fork continues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkedFrom {
     /// The id of the other run.
@@ -165,7 +165,7 @@ pub struct ForkedFrom {
     pub outdated: BTreeMap<Arc<str>, u32>,
 }
 
-/// Another process continues the run.
+/// The event of a run that another process continues.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunResumed {
     /// The version of the program.
@@ -181,7 +181,7 @@ pub struct RunResumed {
     pub trace: Option<TraceParent>,
 }
 
-/// A user message after the end of the conversation.
+/// The event of a user message that continues a finished conversation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MessageAdded {
     /// The message. It is the input from now on.
@@ -197,7 +197,7 @@ pub struct MessageAdded {
     pub trace: Option<TraceParent>,
 }
 
-/// The decision which agents run in a turn, and why other agents do not run.
+/// The event that starts a turn: the agents that run, and the reasons why other agents do not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnStarted {
     /// The number of the turn, from 1.
@@ -209,12 +209,12 @@ pub struct TurnStarted {
     pub waiting: Vec<SkippedAgent>,
     /// What the conditions of this decision read in vain, each read once in a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<ReadWarning>,
+    pub warnings: Vec<ExpressionReadWarning>,
 }
 
-/// A condition or an expression read a key that is missing, or compared values that are never equal.
+/// A warning about a condition or an expression that read a missing key, or compared values that are never equal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadWarning {
+pub struct ExpressionReadWarning {
     /// The condition or the expression: `critic.dependencies[0]`, `result.summary`.
     pub at: Arc<str>,
     /// The read in the user's text: `output.aproved`.
@@ -226,8 +226,8 @@ pub struct ReadWarning {
     pub message: String,
 }
 
-impl ReadWarning {
-    /// Returns the warning about a note of the expression at this position. `dependency`: the agent whose output is
+impl ExpressionReadWarning {
+    /// Creates the warning from a note of the expression at position `at`. `dependency` is the agent whose output the expression calls
     /// `output`.
     pub fn from_note(at: &Arc<str>, note: EvaluationNote, dependency: Option<&str>) -> Self {
         Self {
@@ -238,13 +238,13 @@ impl ReadWarning {
         }
     }
 
-    /// Returns whether it is about the same read of the same key.
+    /// Returns whether both warnings concern the same read of the same key.
     pub fn is_same_read(&self, other: &Self) -> bool {
         (&self.at, &self.read, &self.key) == (&other.at, &other.read, &other.key)
     }
 }
 
-/// The start of an agent in the turn.
+/// Start of an agent in a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentStart {
     /// The agent.
@@ -268,7 +268,7 @@ pub struct AgentStart {
     pub news: Option<Vec<Arc<str>>>,
 }
 
-/// An attempt of an execution starts.
+/// The event of an attempt of an execution that starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionStarted {
     /// The turn.
@@ -281,7 +281,7 @@ pub struct ExecutionStarted {
     pub attempt: u32,
 }
 
-/// An attempt failed, and another attempt follows.
+/// The event of a failed attempt that another attempt follows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptFailed {
     /// The turn.
@@ -310,7 +310,7 @@ pub struct AttemptFailed {
     pub pause: f64,
 }
 
-/// An execution ended.
+/// The event of an execution that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "ExecutionFinishedFields")]
 pub struct ExecutionFinished {
@@ -352,7 +352,7 @@ pub struct ExecutionFinished {
     pub answer: Option<Box<AnswerRecord>>,
 }
 
-/// The form in which an [`ExecutionFinished`] is read: every key that may be absent has its default.
+/// Deserialized form of an [`ExecutionFinished`], with a default for every key that can be absent.
 #[derive(Deserialize)]
 struct ExecutionFinishedFields {
     turn: u32,
@@ -397,7 +397,7 @@ impl From<ExecutionFinishedFields> for ExecutionFinished {
     }
 }
 
-/// All executions of a turn have ended, and their results are merged.
+/// The event of a finished turn: all executions have ended, and their results are merged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnFinished {
     /// The turn.
@@ -413,12 +413,12 @@ pub struct TurnFinished {
     pub warnings: Vec<String>,
 }
 
-/// New requests by target agent.
+/// New requests to agents, by the name of the target agent.
 pub type RequestsByTarget = IndexMap<Arc<str>, Vec<Arc<AgentRequest>>>;
 
 impl ForkedFrom {
-    /// Returns the relation to the other run as the label of a report, and the other run with its turn.
-    pub fn describe(&self) -> (&'static str, String) {
+    /// Returns the relation to the original run as a label, and the original run with its turn: `("forked from", "r1 after turn 2")`.
+    pub fn describe_origin(&self) -> (&'static str, String) {
         match &self.merged_with {
             Some(second) => (
                 "merged from",
@@ -443,7 +443,7 @@ impl Event {
         }
     }
 
-    /// Returns the attempt in which the event happened, to change it.
+    /// Returns the attempt in which the event happened, for changes. Returns `None` for events outside of an execution.
     pub(crate) fn attempt_scope_mut(&mut self) -> Option<&mut AttemptScope> {
         match self {
             Self::ReplyReceived(event) => Some(&mut event.within),
@@ -456,7 +456,7 @@ impl Event {
         }
     }
 
-    /// Returns the turn of the event; `None` for events of the run.
+    /// Returns the turn of the event. Returns `None` for events of the run.
     pub fn turn(&self) -> Option<u32> {
         match self {
             Self::TurnStarted(event) => Some(event.turn),
@@ -470,7 +470,7 @@ impl Event {
         }
     }
 
-    /// Returns the agent whose execution the event concerns; `None` for events of a turn or of the run.
+    /// Returns the agent whose execution the event concerns. Returns `None` for events of a turn or of the run.
     pub fn agent_name(&self) -> Option<&str> {
         match self {
             Self::ExecutionStarted(event) => Some(&event.agent),
@@ -482,7 +482,7 @@ impl Event {
         }
     }
 
-    /// Adds the event to the exchanges of its execution, if it happened inside one.
+    /// Applies the event to the exchanges of its execution. Ignores events outside of exchanges.
     pub fn apply_to_exchanges(&self, exchanges: &mut RecordedExchanges) {
         match self {
             Self::ReplyReceived(event) => exchanges.apply_reply(event),
@@ -527,7 +527,7 @@ impl ExecutionFinished {
         matches!(self.end, ExecutionEnd::Succeeded(_))
     }
 
-    /// Returns the output of a successful execution.
+    /// Returns the output of a successful execution. Returns `None` if the execution failed.
     pub fn output(&self) -> Option<&Arc<Value>> {
         match &self.end {
             ExecutionEnd::Succeeded(output) => Some(output),
@@ -535,7 +535,7 @@ impl ExecutionFinished {
         }
     }
 
-    /// Returns the failure of a failed execution.
+    /// Returns the failure of a failed execution. Returns `None` if the execution succeeded.
     pub fn failure(&self) -> Option<&ExecutionFailure> {
         match &self.end {
             ExecutionEnd::Succeeded(_) => None,

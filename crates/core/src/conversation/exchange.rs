@@ -15,7 +15,7 @@ use crate::request::{RequestAddress, RequestDigest};
 use crate::thread::{ThreadIteration, ToolCall};
 use ensemble_language::data::ModelUsage;
 
-/// A model replied, and the execution goes on: the reply calls tools, or it was sent back to the model.
+/// The event of a model reply after which the execution continues: the reply calls tools, or needs a correction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplyReceived {
     /// Where.
@@ -26,7 +26,7 @@ pub struct ReplyReceived {
     pub usage: ModelUsage,
 }
 
-/// A request to a model was stopped with the run, before its reply was complete.
+/// The event of a request to a model that was stopped with the run, before the reply was complete.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestStopped {
     /// Where.
@@ -37,7 +37,7 @@ pub struct RequestStopped {
     pub usage: ModelUsage,
 }
 
-/// A tool is about to be called.
+/// The event of a tool call that is about to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCallStarted {
     /// Where.
@@ -46,7 +46,7 @@ pub struct ToolCallStarted {
     pub call: Arc<str>,
 }
 
-/// A tool call ended.
+/// The event of a tool call that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallEnded {
     /// Where.
@@ -62,7 +62,7 @@ flat_within! { RequestStopped { iteration: ThreadIteration, usage: ModelUsage, }
 flat_within! { ToolCallStarted { call: Arc<str>, } }
 flat_within! { ToolCallEnded { call: ToolCall, ? usage: ModelUsage, } }
 
-/// The recorded messages between an agent and its model in one execution that has not ended.
+/// Recorded messages between an agent and its model in one unfinished execution.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RecordedExchange {
     /// The iterations, with the ends of their calls.
@@ -91,8 +91,8 @@ pub struct CallDecision {
 }
 
 impl CallDecision {
-    /// Returns whether the decision is about the call with this digest.
-    pub fn is_about(&self, digest: &RequestDigest) -> bool {
+    /// Returns whether the decision concerns the call with this digest. A decision without a digest concerns every call.
+    pub fn applies_to_call(&self, digest: &RequestDigest) -> bool {
         self.digest.as_ref().is_none_or(|decided| decided == digest)
     }
 }
@@ -105,38 +105,39 @@ impl RecordedExchange {
     }
 
     /// Returns what the records of attempts that were cut short have used.
-    pub fn recorded_usage(&self) -> ModelUsage {
+    pub fn usage_of_all_attempts(&self) -> ModelUsage {
         self.lost_usage + self.usage
     }
 }
 
-/// The exchanges of one execution: its own, those of its parts, and those of agents that are used as tools in it.
+/// Exchanges of one execution: of the execution itself, of its parts, and of agents that are used as tools.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RecordedExchanges(BTreeMap<ExchangeKey, RecordedExchange>);
 
 impl RecordedExchanges {
-    /// Returns whether nothing was recorded.
+    /// Returns whether no exchange is recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the recorded exchange of the part, or of the whole execution, inside these calls.
-    pub fn get(&self, part: Option<&Arc<str>>, inside: &[Arc<str>]) -> Option<&RecordedExchange> {
+    /// Returns the exchange of the part, or of the whole execution if `part` is `None`, within the tool calls `inside`.
+    pub fn get_exchange(&self, part: Option<&Arc<str>>, inside: &[Arc<str>]) -> Option<&RecordedExchange> {
         self.0.get(&(part.cloned(), inside.to_vec()))
     }
 
-    /// Returns the iterations of the execution itself.
+    /// Returns the iterations of the execution itself, without those of parts and of agents used as tools.
     pub fn own_iterations(&self) -> &[ThreadIteration] {
-        self.get(None, &[]).map_or(&[], |exchange| &exchange.iterations)
+        self.get_exchange(None, &[])
+            .map_or(&[], |exchange| &exchange.iterations)
     }
 
-    /// Returns all exchanges, each with its part and the calls that contain it.
+    /// Returns all exchanges, each with its part and the ids of the tool calls that contain the agent.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&Arc<str>>, &[Arc<str>], &RecordedExchange)> {
         let all = self.0.iter();
         all.map(|((part, inside), exchange)| (part.as_ref(), inside.as_slice(), exchange))
     }
 
-    /// Adds a reply.
+    /// Adds a reply and its usage. Removes the stopped request, which the reply replaces.
     pub fn apply_reply(&mut self, event: &ReplyReceived) {
         let exchange = self.0.entry(event.within.exchange_key()).or_default();
         if let Some(previous) = exchange.iterations.last_mut() {
@@ -147,14 +148,14 @@ impl RecordedExchanges {
         exchange.usage = exchange.usage + event.usage;
     }
 
-    /// Adds a request that was stopped.
+    /// Stores the stopped request if it has messages, and adds its usage.
     pub fn apply_stopped_request(&mut self, event: &RequestStopped) {
         let exchange = self.0.entry(event.within.exchange_key()).or_default();
         exchange.stopped_request = (!event.iteration.messages.is_empty()).then(|| event.iteration.clone());
         exchange.usage = exchange.usage + event.usage;
     }
 
-    /// Adds a decision about a call.
+    /// Stores a decision about a tool call.
     pub fn apply_decision(&mut self, event: &PermissionDecided) {
         let exchange = self.0.entry(event.within.exchange_key()).or_default();
         let decided = CallDecision {
@@ -176,8 +177,8 @@ impl RecordedExchanges {
         exchange.started_calls.insert(event.call.clone());
     }
 
-    /// Adds the end of a call. What an agent that was used as a tool has recorded inside the call is contained in the
-    /// usage of the call.
+    /// Stores the end of a tool call and its usage. Removes the exchanges of agents inside the call, because the usage of the call contains
+    /// theirs.
     pub fn apply_call_end(&mut self, event: &ToolCallEnded) {
         let key = event.within.exchange_key();
         let mut inside = key.1.clone();
@@ -194,8 +195,8 @@ impl RecordedExchanges {
         }
     }
 
-    /// Removes what was recorded of a part, or of the whole execution, and returns its iterations.
-    pub fn take_iterations(&mut self, part: Option<&Arc<str>>) -> Vec<ThreadIteration> {
+    /// Removes all exchanges of the part, or of the whole execution if `part` is `None`. Returns the iterations.
+    pub fn remove_exchanges(&mut self, part: Option<&Arc<str>>) -> Vec<ThreadIteration> {
         if self.0.is_empty() {
             return Vec::new();
         }
@@ -204,22 +205,23 @@ impl RecordedExchanges {
         own_exchange.map_or_else(Vec::new, |exchange| exchange.iterations)
     }
 
-    /// Removes the request of the execution itself that was stopped, and returns it.
+    /// Takes the stopped request of the execution itself out of the records.
     pub fn take_stopped_request(&mut self) -> Option<ThreadIteration> {
         self.0.get_mut(&(None, Vec::new()))?.stopped_request.take()
     }
 
-    /// Takes what the records so far have used; it counts once.
-    pub fn take_usage(&mut self) -> Option<ModelUsage> {
-        let used = self.usage();
+    /// Returns the usage since the last call, and adds this usage to the usage of lost attempts. Returns `None` without usage.
+    pub fn take_uncounted_usage(&mut self) -> Option<ModelUsage> {
+        let used = self.uncounted_usage();
         for exchange in self.0.values_mut() {
             exchange.lost_usage = exchange.lost_usage + std::mem::take(&mut exchange.usage);
         }
         used
     }
 
-    /// Returns the usage that the records contain so far.
-    pub fn usage(&self) -> Option<ModelUsage> {
+    /// Returns the recorded usage since the last call of the taking function. Usage inside tool calls counts as tool usage.
+    /// Returns `None` without usage.
+    pub fn uncounted_usage(&self) -> Option<ModelUsage> {
         let used = self.0.iter().map(|((_, inside), exchange)| match inside.is_empty() {
             true => exchange.usage,
             false => exchange.usage.as_tool_usage(),

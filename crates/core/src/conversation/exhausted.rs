@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// An agent that only its own limit kept from running, although it had work left.
+/// Agent that still had work, and that only its own limit kept from running.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExhaustedAgent {
     /// The agent.
     pub agent: Arc<str>,
     /// The limit that it has reached.
-    pub limit: AgentLimit,
+    pub limit: AgentLimitKey,
     /// The value of the limit.
     pub count: u32,
 }
@@ -19,15 +19,15 @@ pub struct ExhaustedAgent {
 /// A limit of a single agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AgentLimit {
+pub enum AgentLimitKey {
     /// The `max_turns` of the agent.
     MaxTurns,
     /// The `max_executions` of one of its dependencies.
     MaxExecutions,
 }
 
-impl AgentLimit {
-    /// Returns the key that sets the limit.
+impl AgentLimitKey {
+    /// Returns the key of the ensemble file that sets the limit.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::MaxTurns => "max_turns",
@@ -45,7 +45,7 @@ impl fmt::Display for ExhaustedAgent {
 }
 
 /// Renders the sentences of all exhausted agents, separated by semicolons.
-pub fn describe_exhausted(agents: &[ExhaustedAgent]) -> String {
+pub fn describe_exhausted_agents(agents: &[ExhaustedAgent]) -> String {
     let sentences: Vec<String> = agents.iter().map(ExhaustedAgent::to_string).collect();
     sentences.join("; ")
 }

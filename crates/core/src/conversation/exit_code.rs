@@ -2,8 +2,7 @@
 
 use super::{CompletionReason, RunCanceller, RunInterruption};
 
-/// Returns the exit code of a run with this outcome. `is_success` is the record of
-/// the run; `cause` tells Ctrl-C from SIGTERM.
+/// Returns the exit code of a run with this outcome. `is_success` is the recorded success; `cause` distinguishes Ctrl-C from SIGTERM.
 pub fn run_exit_code(reason: CompletionReason, is_success: bool, cause: Option<&RunInterruption>) -> u8 {
     let by_signal = RunInterruption::Cancelled {
         by: RunCanceller::Signal,
@@ -20,7 +19,7 @@ pub fn run_exit_code(reason: CompletionReason, is_success: bool, cause: Option<&
     }
 }
 
-/// Returns the exit code of `--fail-on-limit`, which is applied last: 4 instead of 0 if agents are exhausted.
+/// Returns the exit code with `--fail-on-limit`: 4 instead of 0 if agents are exhausted. Callers apply this rule last.
 pub fn apply_fail_on_limit(code: u8, is_exhausted: bool) -> u8 {
     match code {
         0 if is_exhausted => 4,

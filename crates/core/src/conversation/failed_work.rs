@@ -6,21 +6,21 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
-use super::part::EndedParts;
-use crate::thread::{ThreadIteration, ToolEnd};
+use super::part::PartsProgress;
+use crate::thread::{ThreadIteration, ToolCallEnd};
 
-/// The number of parts or of tool calls, and how many of them failed.
+/// The number of parts or of tool calls, and the number of failed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct WorkCounts {
+pub struct FailureCounts {
     /// The number of those that failed.
     pub failed: usize,
     /// The number of all.
     pub count: usize,
 }
 
-impl WorkCounts {
-    /// Counts the parts of an execution: those that failed, and all items of its list.
-    pub fn from_parts(parts: &EndedParts) -> Self {
+impl FailureCounts {
+    /// Counts the parts of an execution: the failed parts, and all items of the list.
+    pub fn from_parts(parts: &PartsProgress) -> Self {
         let ended = &parts.ended_parts;
         Self {
             failed: ended.iter().filter(|part| part.failure().is_some()).count(),
@@ -28,8 +28,7 @@ impl WorkCounts {
         }
     }
 
-    /// Counts the tool calls of a model in these iterations. A call of an agent with `tool` has no messages, and is not
-    /// counted.
+    /// Counts the tool calls of a model in these iterations. Does not count the call of an agent with `tool`, which has no messages.
     pub fn from_tool_calls(iterations: &[ThreadIteration]) -> Self {
         let of_model = iterations.iter().filter(|iteration| !iteration.messages.is_empty());
         let ends = of_model.flat_map(|iteration| &iteration.tool_calls);
@@ -37,16 +36,16 @@ impl WorkCounts {
             .fold(Self::default(), |sum, end| sum + Self::from_tool_end(end))
     }
 
-    /// Counts one tool call.
-    pub fn from_tool_end(end: &ToolEnd) -> Self {
+    /// Returns the counts of one tool call.
+    pub fn from_tool_end(end: &ToolCallEnd) -> Self {
         Self {
-            failed: usize::from(matches!(end, ToolEnd::Error(_))),
+            failed: usize::from(matches!(end, ToolCallEnd::Error(_))),
             count: 1,
         }
     }
 }
 
-impl Add for WorkCounts {
+impl Add for FailureCounts {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -59,26 +58,26 @@ impl Add for WorkCounts {
 
 /// The parts and the tool calls of an agent in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailedWork {
+pub struct AgentWorkCounts {
     /// The agent.
     pub agent: Arc<str>,
     /// The parts of its executions.
-    pub parts: WorkCounts,
+    pub parts: FailureCounts,
     /// The tool calls of its model.
-    pub tool_calls: WorkCounts,
+    pub tool_calls: FailureCounts,
 }
 
-impl FailedWork {
+impl AgentWorkCounts {
     /// Returns whether a part or a tool call failed.
     pub fn has_failures(&self) -> bool {
         self.parts.failed + self.tool_calls.failed > 0
     }
 
-    /// Returns what failed, for summaries: `4 of 5 parts of `fetch` failed`.
-    pub fn list_sentences(&self) -> impl Iterator<Item = String> {
+    /// Returns a sentence for each kind of work with failures: `4 of 5 parts of `fetch` failed`.
+    pub fn list_failure_sentences(&self) -> impl Iterator<Item = String> {
         let all = [(self.parts, "part"), (self.tool_calls, "tool call")];
         let failed = all.into_iter().filter(|(counts, _)| counts.failed > 0);
-        failed.map(|(WorkCounts { failed, count }, noun)| {
+        failed.map(|(FailureCounts { failed, count }, noun)| {
             let plural = if count == 1 { "" } else { "s" };
             format!("{failed} of {count} {noun}{plural} of `{}` failed", self.agent)
         })
@@ -97,9 +96,9 @@ pub fn list_nested_failures(event: &Event) -> Vec<String> {
     warnings.filter(|warning| is_nested_failure(warning)).collect()
 }
 
-/// Returns whether a warning of a run describes failed work of a nested run: the address of an agent, `: `, and a sentence
-/// of [`FailedWork`].
-pub fn is_nested_failure(warning: &str) -> bool {
+/// Returns whether a warning of a run describes failed work of a nested run: an agent address, `: `, and a sentence such as `4 of 5 parts
+/// of `fetch` failed`.
+pub fn is_nested_failure_warning(warning: &str) -> bool {
     let Some((_, sentence)) = warning.rsplit_once(": ") else {
         return false;
     };
@@ -120,16 +119,16 @@ mod tests {
 
     #[test]
     fn a_warning_about_failed_work_of_a_nested_run_is_recognized() {
-        let sentence = FailedWork {
+        let sentence = AgentWorkCounts {
             agent: "fetch".into(),
-            parts: WorkCounts { failed: 1, count: 3 },
-            tool_calls: WorkCounts { failed: 1, count: 1 },
+            parts: FailureCounts { failed: 1, count: 3 },
+            tool_calls: FailureCounts { failed: 1, count: 1 },
         };
-        for sentence in sentence.list_sentences() {
-            assert!(!is_nested_failure(&sentence), "{sentence}");
+        for sentence in sentence.list_failure_sentences() {
+            assert!(!is_nested_failure_warning(&sentence), "{sentence}");
             for outer in ["n", "e[0]", "e[a: b]", "n: m"] {
                 let warning = format!("{outer}: {sentence}");
-                assert!(is_nested_failure(&warning), "{warning}");
+                assert!(is_nested_failure_warning(&warning), "{warning}");
             }
         }
         for other in [
@@ -138,20 +137,20 @@ mod tests {
             "n: 1 of 2 eggs of `a` failed",
             "",
         ] {
-            assert!(!is_nested_failure(other), "{other}");
+            assert!(!is_nested_failure_warning(other), "{other}");
         }
     }
 
     #[test]
     fn a_summary_names_the_agent_and_both_numbers() {
         let work = |parts: (usize, usize), calls: (usize, usize)| {
-            let counts = |(failed, count)| WorkCounts { failed, count };
-            let work = FailedWork {
+            let counts = |(failed, count)| FailureCounts { failed, count };
+            let work = AgentWorkCounts {
                 agent: "fetch".into(),
                 parts: counts(parts),
                 tool_calls: counts(calls),
             };
-            work.list_sentences().collect::<Vec<_>>().join(", ")
+            work.list_failure_sentences().collect::<Vec<_>>().join(", ")
         };
         assert_eq!(work((4, 5), (0, 3)), "4 of 5 parts of `fetch` failed");
         assert_eq!(work((0, 5), (1, 1)), "1 of 1 tool call of `fetch` failed");

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::compact_output::CompactOutput;
-use super::failed_work::WorkCounts;
+use super::failed_work::FailureCounts;
 use super::given_answer::GivenAnswer;
 use crate::request::AnswerRecord;
 use crate::thread::StopReason;
@@ -34,9 +34,9 @@ pub struct HistoryEntry {
     /// The failure; `None` after a success.
     pub failure: Option<ExecutionFailure>,
     /// The parts of the execution.
-    pub parts: WorkCounts,
+    pub parts: FailureCounts,
     /// The tool calls of the model of the agent.
-    pub tool_calls: WorkCounts,
+    pub tool_calls: FailureCounts,
     /// The number of the last attempt.
     pub attempt: u32,
     /// The usage of all attempts: tokens and cost.
@@ -55,21 +55,20 @@ pub struct HistoryEntry {
 
 /// All executions so far, the oldest first.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HistoryList(pub Vec<HistoryEntry>);
+pub(super) struct HistoryEntries(pub Vec<HistoryEntry>);
 
-impl ConditionHistory for HistoryList {
+impl ConditionHistory for HistoryEntries {
     fn len(&self) -> usize {
         self.0.len()
     }
 
     fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>> {
-        self.0.get(at)?.find_field(name)
+        self.0.get(at)?.find_field_value(name)
     }
 }
 
 impl HistoryEntry {
-    /// Returns the output, or the failure in the form that dependent agents read. Of an old output with very many
-    /// values, this reads the text that is kept in its place.
+    /// Returns the output, or the failure in the form that dependent agents read. Parses outputs that are stored as text.
     pub fn output_data(&self) -> Arc<Value> {
         self.output.to_value()
     }
@@ -79,8 +78,7 @@ impl HistoryEntry {
         self.failure.is_none()
     }
 
-    /// Returns the outputs that the execution read, as agent names and execution numbers, without a copy of the
-    /// outputs.
+    /// Returns the read outputs as JSON: agent names and execution numbers, the digest of the input, and the request.
     pub fn input_data(&self) -> Value {
         let mut data = json!({"dependencies": self.reads, "input_digest": self.input_digest});
         if let (Some(request), Value::Object(data)) = (&self.request, &mut data) {
@@ -89,13 +87,15 @@ impl HistoryEntry {
         data
     }
 
+    /// Returns the error message if the execution failed.
     fn error_message(&self) -> Option<&str> {
         self.failure
             .as_ref()
             .map(|ExecutionFailure { error, .. }| error.as_str())
     }
 
-    fn find_field(&self, name: &str) -> Option<Arc<Value>> {
+    /// Returns the value of the field with this name, for conditions. Returns `None` for an unknown field.
+    fn find_field_value(&self, name: &str) -> Option<Arc<Value>> {
         let value = match name {
             "output_data" => return Some(self.output_data()),
             "turn_number" => json!(self.turn_number),

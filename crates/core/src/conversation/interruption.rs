@@ -40,7 +40,7 @@ impl fmt::Display for RunCanceller {
     }
 }
 
-/// The form of an [`RunInterruption`] in a journal.
+/// Form of a [`RunInterruption`] in the journal.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 enum InterruptionCause {

@@ -15,7 +15,7 @@ pub(super) struct LatestOutputs {
 }
 
 impl LatestOutputs {
-    /// No agent has an output.
+    /// Creates the list without any output.
     pub(super) fn new(plan: Arc<Plan>) -> Self {
         let outputs = vec![None; plan.agent_count()];
         Self { plan, outputs }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use self::call_names::{rename_calls, rename_used_calls};
+use self::call_names::{find_new_call_ids, replace_call_ids_in_event};
 use self::unsent_messages::mark_unsent_messages;
 use super::event::{Event, MessageAdded, Record, RunStarted, TurnStarted};
 use super::outcome::CompletionReason;
@@ -36,11 +36,11 @@ pub struct MergedRecords {
     /// The number of messages that the left run adds, and the number of those of the right run.
     pub added_messages: [usize; 2],
     /// The new number of each execution that the left run adds, and of each execution of the right run, by agent and number.
-    pub executions: [ExecutionNumbers; 2],
+    pub executions: [NewExecutionNumbers; 2],
 }
 
 /// New numbers of executions, by agent and number.
-pub type ExecutionNumbers = BTreeMap<(Arc<str>, u32), u32>;
+pub type NewExecutionNumbers = BTreeMap<(Arc<str>, u32), u32>;
 
 /// The reason why the records of two runs cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -114,6 +114,7 @@ pub enum RecordsMergeError {
     Illegal(#[from] IllegalRecord),
 }
 
+/// Describes the state of a run that cannot be merged: the run waits, ended within a message, or has not ended.
 fn describe_open_run(outcome: Option<CompletionReason>) -> String {
     match outcome {
         Some(CompletionReason::WaitingForInput) => "waits for an answer".to_owned(),
@@ -122,8 +123,8 @@ fn describe_open_run(outcome: Option<CompletionReason>) -> String {
     }
 }
 
-/// A message of a run, with its turns.
-struct RecordedMessage {
+/// Message of a run, with the range of the records that answer the message.
+struct MessageRecords {
     /// The position of its records in the run.
     range: Range<usize>,
     /// The values that a fork set after the turns of the message before it.
@@ -134,15 +135,15 @@ struct RecordedMessage {
     is_last: bool,
 }
 
-/// A run of a merge, with the state of what is merged so far.
+/// Run of a merge, with the state of its records that are merged so far.
 struct MergedSide<'r> {
     start: &'r RunStarted,
     records: &'r [Record],
-    messages: Vec<RecordedMessage>,
+    messages: Vec<MessageRecords>,
     /// The state of the run after the records that are merged.
     state: ConversationState,
     /// The new numbers of its executions.
-    executions: ExecutionNumbers,
+    executions: NewExecutionNumbers,
 }
 
 /// Merges the records of two runs of the plan: the messages that both share, then the further messages of both in this order.
@@ -155,35 +156,38 @@ pub fn merge_records(
     right: &[Record],
     order: MergeOrder,
 ) -> Result<MergedRecords, RecordsMergeError> {
-    let (mut left, mut right) = (MergedSide::read(plan, left)?, MergedSide::read(plan, right)?);
-    check_starts(left.start, right.start)?;
+    let (mut left, mut right) = (
+        MergedSide::from_records(plan, left)?,
+        MergedSide::from_records(plan, right)?,
+    );
+    check_same_start(left.start, right.start)?;
     let shared = count_shared_messages(&left, &right)?;
-    left.check_added(shared, &right)?;
-    right.check_added(shared, &left)?;
-    left.check_ended(plan)?;
-    right.check_ended(plan)?;
-    let mut merged = RecordList::new(plan);
+    left.check_has_added_messages(shared, &right)?;
+    right.check_has_added_messages(shared, &left)?;
+    left.check_is_continuable(plan)?;
+    right.check_is_continuable(plan)?;
+    let mut merged = MergedRecordList::new(plan);
     for at in 0..shared {
         for record in left
             .list_merged_records(at)
             .into_iter()
             .filter_map(|(_, record)| record)
         {
-            merged.push(record)?;
+            merged.push_renumbered(record)?;
         }
         left.apply_shared_message(at)?;
         right.apply_shared_message(at)?;
     }
     let shared_turn = merged.state.turn_count();
     let added_messages = [left.messages.len() - shared, right.messages.len() - shared];
-    let rounds = order.arrange_rounds(
+    let rounds = order.order_rounds(
         (shared..left.messages.len()).collect(),
         (shared..right.messages.len()).collect(),
     );
     for (side, at) in rounds {
         match side {
-            MergeSide::Left => left.add_message(at, &mut merged)?,
-            MergeSide::Right => right.add_message(at, &mut merged)?,
+            MergeSide::Left => left.append_message_to_merge(at, &mut merged)?,
+            MergeSide::Right => right.append_message_to_merge(at, &mut merged)?,
         }
     }
     Ok(MergedRecords {
@@ -196,20 +200,23 @@ pub fn merge_records(
 }
 
 /// The records of the merged run so far, with their state.
-struct RecordList {
+struct MergedRecordList {
     records: Vec<Record>,
     state: ConversationState,
 }
 
-impl RecordList {
+impl MergedRecordList {
+    /// Creates an empty list with the initial state of the plan.
     fn new(plan: &Arc<Plan>) -> Self {
         Self {
             records: Vec::new(),
-            state: ConversationState::new(plan.clone()).without_history(),
+            state: ConversationState::new(plan.clone()).without_history_and_warnings(),
         }
     }
 
-    fn push(&mut self, record: Record) -> Result<(), IllegalRecord> {
+    /// Applies the record to the state and adds it, with the next sequence number.
+    /// # Errors: the event is illegal after the records before it.
+    fn push_renumbered(&mut self, record: Record) -> Result<(), IllegalRecord> {
         let record = Record {
             seq: self.state.next_seq(),
             ..record
@@ -221,7 +228,9 @@ impl RecordList {
 }
 
 impl<'r> MergedSide<'r> {
-    fn read(plan: &Arc<Plan>, records: &'r [Record]) -> Result<Self, RecordsMergeError> {
+    /// Creates the side from the records of a run, split into messages.
+    /// # Errors: the records do not begin with the start of a run.
+    fn from_records(plan: &Arc<Plan>, records: &'r [Record]) -> Result<Self, RecordsMergeError> {
         let Some(Event::RunStarted(start)) = records.first().map(|record| &record.event) else {
             return Err(RecordsMergeError::NotBegun);
         };
@@ -229,12 +238,13 @@ impl<'r> MergedSide<'r> {
             start,
             records,
             messages: split_messages(records),
-            state: ConversationState::new(plan.clone()).without_history(),
-            executions: ExecutionNumbers::new(),
+            state: ConversationState::new(plan.clone()).without_history_and_warnings(),
+            executions: NewExecutionNumbers::new(),
         })
     }
 
-    fn check_added(&self, shared: usize, other: &Self) -> Result<(), RecordsMergeError> {
+    /// Checks that the run has messages after the `shared` ones.
+    fn check_has_added_messages(&self, shared: usize, other: &Self) -> Result<(), RecordsMergeError> {
         match self.messages.len() > shared {
             true => Ok(()),
             false => Err(RecordsMergeError::NothingAdded {
@@ -245,7 +255,7 @@ impl<'r> MergedSide<'r> {
     }
 
     /// Checks that the last message of the run is answered, so that another message can follow.
-    fn check_ended(&self, plan: &Arc<Plan>) -> Result<(), RecordsMergeError> {
+    fn check_is_continuable(&self, plan: &Arc<Plan>) -> Result<(), RecordsMergeError> {
         let state = ConversationState::from_records(plan.clone(), self.records)?;
         let outcome = state.run_end().map(|ended| ended.completion_reason);
         match outcome {
@@ -257,8 +267,7 @@ impl<'r> MergedSide<'r> {
         }
     }
 
-    /// Returns the records of a message as a merge contains them, each with the number that it has in this run; `None` for a
-    /// record that the merge does not contain.
+    /// Returns the records of the message at this index, each with its form in the merge. The form is `None` if the merge omits the record.
     fn list_merged_records(&self, message: usize) -> Vec<(&'r Record, Option<Record>)> {
         let message = &self.messages[message];
         let convert = |(at, record): (usize, &'r Record)| {
@@ -283,46 +292,47 @@ impl<'r> MergedSide<'r> {
             .collect()
     }
 
-    /// Adds a message that both runs share to the state of this run.
+    /// Applies the records of a shared message to the state of this run.
     fn apply_shared_message(&mut self, message: usize) -> Result<(), IllegalRecord> {
         let range = self.messages[message].range.clone();
         let records = &self.records[range];
         records.iter().try_for_each(|record| self.state.apply_record(record))
     }
 
-    /// Adds a message of this run to the merged run, with new numbers.
-    fn add_message(&mut self, message: usize, merged: &mut RecordList) -> Result<(), IllegalRecord> {
+    /// Applies a message to the state of this run, and appends the message to the merged run with new numbers of turns, executions and
+    /// calls.
+    fn append_message_to_merge(&mut self, message: usize, merged: &mut MergedRecordList) -> Result<(), IllegalRecord> {
         let mut records = self.list_merged_records(message).into_iter();
         for (own, added) in records.by_ref().take(1) {
             self.state.apply_record(own)?;
-            added.map_or(Ok(()), |added| merged.push(added))?;
+            added.map_or(Ok(()), |added| merged.push_renumbered(added))?;
         }
         // A message abandons the open turn, so the numbers are known after it.
-        let turns = TurnNumbers {
+        let turns = TurnRenumbering {
             before: self.state.turn_count(),
             merged: merged.state.turn_count(),
         };
-        let firsts = self.list_first_numbers(&merged.state);
-        let call_ids = rename_used_calls(&self.records[self.messages[message].range.clone()], &merged.state);
+        let firsts = self.list_next_execution_numbers(&merged.state);
+        let call_ids = find_new_call_ids(&self.records[self.messages[message].range.clone()], &merged.state);
         for (own, added) in records {
             self.state.apply_record(own)?;
             let Some(mut record) = added else { continue };
             if let Event::TurnStarted(turn) = &mut record.event {
-                self.renumber_starts(turn, &firsts);
+                self.assign_execution_numbers(turn, &firsts);
             }
             mark_unsent_messages(&mut record.event, &self.state, &merged.state);
             self.renumber_event(&mut record.event, turns);
             let agent = record.event.agent_name().map(str::to_owned);
             if let Some(names) = agent.and_then(|agent| call_ids.get(&agent)) {
-                rename_calls(&mut record.event, names);
+                replace_call_ids_in_event(&mut record.event, names);
             }
-            merged.push(record)?;
+            merged.push_renumbered(record)?;
         }
         Ok(())
     }
 
-    /// Returns the next number of each agent in this run and in the merged run.
-    fn list_first_numbers(&self, merged: &ConversationState) -> HashMap<Arc<str>, (u32, u32)> {
+    /// Returns the next execution number of each agent, first in this run, then in the merged run.
+    fn list_next_execution_numbers(&self, merged: &ConversationState) -> HashMap<Arc<str>, (u32, u32)> {
         let plan = self.state.plan();
         let numbers = plan.agent_ids().map(|id| {
             let numbers = (self.state.next_execution_number(id), merged.next_execution_number(id));
@@ -331,10 +341,12 @@ impl<'r> MergedSide<'r> {
         numbers.collect()
     }
 
-    fn renumber_starts(&mut self, turn: &mut TurnStarted, firsts: &HashMap<Arc<str>, (u32, u32)>) {
+    /// Replaces the numbers of the executions that the turn starts and reads, and stores the new numbers. `firsts` has the next numbers by
+    /// agent.
+    fn assign_execution_numbers(&mut self, turn: &mut TurnStarted, firsts: &HashMap<Arc<str>, (u32, u32)>) {
         for start in &mut turn.starts {
             for (agent, execution) in &mut start.reads {
-                *execution = find_number(&self.executions, agent, *execution);
+                *execution = find_new_number(&self.executions, agent, *execution);
             }
             let (before, merged) = firsts.get(&start.agent).copied().unwrap_or_default();
             let number = start.execution + merged - before;
@@ -343,14 +355,15 @@ impl<'r> MergedSide<'r> {
         }
     }
 
-    fn renumber_event(&self, event: &mut Event, turns: TurnNumbers) {
+    /// Replaces the turn and the execution number of an event by the numbers in the merged run.
+    fn renumber_event(&self, event: &mut Event, turns: TurnRenumbering) {
         let renumber = |turn: &mut u32, agent: &Arc<str>, execution: &mut u32| {
-            *turn = turns.renumber(*turn);
-            *execution = find_number(&self.executions, agent, *execution);
+            *turn = turns.renumber_turn(*turn);
+            *execution = find_new_number(&self.executions, agent, *execution);
         };
         match event {
-            Event::TurnStarted(event) => event.turn = turns.renumber(event.turn),
-            Event::TurnFinished(event) => event.turn = turns.renumber(event.turn),
+            Event::TurnStarted(event) => event.turn = turns.renumber_turn(event.turn),
+            Event::TurnFinished(event) => event.turn = turns.renumber_turn(event.turn),
             Event::ExecutionStarted(event) => renumber(&mut event.turn, &event.agent, &mut event.execution),
             Event::AttemptFailed(event) => renumber(&mut event.turn, &event.agent, &mut event.execution),
             Event::PartEnded(event) => renumber(&mut event.turn, &event.agent, &mut event.execution),
@@ -365,26 +378,27 @@ impl<'r> MergedSide<'r> {
     }
 }
 
-/// The number of turns before a message, in its run and in the merged run.
+/// Number of turns before a message, in its run and in the merged run.
 #[derive(Clone, Copy)]
-struct TurnNumbers {
+struct TurnRenumbering {
     before: u32,
     merged: u32,
 }
 
-impl TurnNumbers {
-    fn renumber(self, turn: u32) -> u32 {
+impl TurnRenumbering {
+    /// Returns the number of the turn in the merged run.
+    fn renumber_turn(self, turn: u32) -> u32 {
         turn + self.merged - self.before
     }
 }
 
-/// Returns the new number of an execution. Executions of the messages that both runs share keep their numbers.
-fn find_number(numbers: &ExecutionNumbers, agent: &Arc<str>, execution: u32) -> u32 {
+/// Returns the new number of an execution. Executions of shared messages keep their numbers.
+fn find_new_number(numbers: &NewExecutionNumbers, agent: &Arc<str>, execution: u32) -> u32 {
     numbers.get(&(agent.clone(), execution)).copied().unwrap_or(execution)
 }
 
-/// Splits the records of a run into its messages.
-fn split_messages(records: &[Record]) -> Vec<RecordedMessage> {
+/// Splits the records of a run into the messages with their turns.
+fn split_messages(records: &[Record]) -> Vec<MessageRecords> {
     let is_start = |record: &Record| matches!(record.event, Event::RunStarted(_) | Event::MessageAdded(_));
     let is_turn = |record: &Record| matches!(record.event, Event::TurnStarted(_) | Event::TurnFinished(_));
     let mut bounds: Vec<usize> = (0..records.len()).filter(|at| is_start(&records[*at])).collect();
@@ -394,7 +408,7 @@ fn split_messages(records: &[Record]) -> Vec<RecordedMessage> {
     for bounds in bounds.windows(2) {
         let all = &records[bounds[0]..bounds[1]];
         let turns_end = all.iter().rposition(is_turn).map_or(1, |at| at + 1);
-        messages.push(RecordedMessage {
+        messages.push(MessageRecords {
             range: bounds[0]..bounds[1],
             set_before: std::mem::take(&mut set_before),
             turns_end,
@@ -410,7 +424,7 @@ fn split_messages(records: &[Record]) -> Vec<RecordedMessage> {
     messages
 }
 
-/// Sets these values with the message, unless the message sets them itself.
+/// Adds values that were set before the message. Values of the message itself have precedence.
 fn set_earlier_values(message: &mut MessageAdded, earlier: &RunContext) {
     if earlier.is_empty() {
         return;
@@ -423,8 +437,8 @@ fn set_earlier_values(message: &mut MessageAdded, earlier: &RunContext) {
     message.set = set;
 }
 
-/// Returns whether the run was made by a merge of the run with this id.
-fn contains_merged_run(start: &RunStarted, run: &str) -> bool {
+/// Returns whether `start` begins a run that was merged from the run with this id.
+fn is_merge_of_run(start: &RunStarted, run: &str) -> bool {
     let origin = start.forked_from.as_ref();
     origin.is_some_and(|origin| {
         let merged_with = origin.merged_with.as_deref();
@@ -432,11 +446,11 @@ fn contains_merged_run(start: &RunStarted, run: &str) -> bool {
     })
 }
 
-/// Checks that both runs were started with the same ensemble and the same arguments.
-fn check_starts(left: &RunStarted, right: &RunStarted) -> Result<(), RecordsMergeError> {
+/// Checks that both runs started with the same ensemble and arguments, and that neither is a merge of the other.
+fn check_same_start(left: &RunStarted, right: &RunStarted) -> Result<(), RecordsMergeError> {
     let (left_id, right_id) = (left.run_id.clone(), right.run_id.clone());
     for (merge, run) in [(left, &right_id), (right, &left_id)] {
-        if contains_merged_run(merge, run) {
+        if is_merge_of_run(merge, run) {
             return Err(RecordsMergeError::AlreadyMerged {
                 run: run.clone(),
                 other: merge.run_id.clone(),
@@ -464,11 +478,12 @@ fn check_starts(left: &RunStarted, right: &RunStarted) -> Result<(), RecordsMerg
     }
 }
 
-/// Returns the number of messages that both runs share with all their turns.
+/// Returns the number of leading messages that both runs share with all their turns.
+/// # Errors: the first message differs.
 fn count_shared_messages(left: &MergedSide<'_>, right: &MergedSide<'_>) -> Result<usize, RecordsMergeError> {
     let mut shared = 0;
     for (one, other) in left.messages.iter().zip(&right.messages) {
-        let (ours, theirs) = (left.list_compared(one), right.list_compared(other));
+        let (ours, theirs) = (left.list_compared_records(one), right.list_compared_records(other));
         let equal = ours.iter().zip(&theirs).take_while(|(one, other)| one == other).count();
         if one.set_before == other.set_before && equal == ours.len() && equal == theirs.len() {
             shared += 1;
@@ -490,9 +505,8 @@ fn count_shared_messages(left: &MergedSide<'_>, right: &MergedSide<'_>) -> Resul
 }
 
 impl<'r> MergedSide<'r> {
-    /// Returns the records by which messages are compared. The ends of a run, resumes, and values that a fork sets after the
-    /// turns do not count.
-    fn list_compared(&self, message: &RecordedMessage) -> Vec<ComparedRecord<'r>> {
+    /// Returns the records by which messages are compared. Omits the ends of a run, resumes, and values that a fork set after the turns.
+    fn list_compared_records(&self, message: &MessageRecords) -> Vec<ComparedRecord<'r>> {
         let records = &self.records[message.range.clone()];
         let counts = |at: usize, event: &Event| match event {
             Event::RunStarted(_) | Event::RunResumed(_) | Event::RunEnded(_) | Event::Interrupted(_) => false,
@@ -510,7 +524,7 @@ impl<'r> MergedSide<'r> {
     }
 }
 
-/// A record without its number. The definitions of a message do not count: a fork states them at its start.
+/// A record for comparisons, without its number and the definitions of the message.
 #[derive(Debug, Clone, Copy)]
 struct ComparedRecord<'r> {
     at: DateTime<Utc>,

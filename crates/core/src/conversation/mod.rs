@@ -34,36 +34,37 @@ pub use attempt_scope::AttemptScope;
 pub use end::ExecutionEnd;
 pub use enforced_sandbox::EnforcedSandbox;
 pub use event::{
-    AgentStart, AttemptFailed, Event, ExecutionFinished, ExecutionStarted, ForkedFrom, MessageAdded, ReadWarning,
-    Record, RequestsByTarget, RunResumed, RunStarted, TurnFinished, TurnStarted,
+    AgentStart, AttemptFailed, Event, ExecutionFinished, ExecutionStarted, ExpressionReadWarning, ForkedFrom,
+    MessageAdded, Record, RequestsByTarget, RunResumed, RunStarted, TurnFinished, TurnStarted,
 };
 pub use exchange::{
     CallDecision, RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
 };
-pub use exhausted::{AgentLimit, ExhaustedAgent, describe_exhausted};
+pub use exhausted::{AgentLimitKey, ExhaustedAgent, describe_exhausted_agents};
 pub use exit_code::{apply_fail_on_limit, run_exit_code};
-pub use failed_work::{FailedWork, WorkCounts, is_nested_failure, list_nested_failures};
+pub use failed_work::{AgentWorkCounts, FailureCounts, is_nested_failure, list_nested_failures};
 pub use given_answer::{GivenAnswer, describe_answer, list_copied_answers, list_given_answers, list_inner_answers};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
-pub use merged_records::{ExecutionNumbers, MergedRecords, RecordsMergeError, merge_records};
+pub use merged_records::{MergedRecords, NewExecutionNumbers, RecordsMergeError, merge_records};
 pub use outcome::CompletionReason;
-pub use part::{EndedParts, FailedAttempts, PartEnded, ThreadsByKey};
-pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
+pub use part::{PartsProgress, FailedPartAttempts, PartAttemptEnded, ThreadsByPartKey};
+pub use permission::{DecisionSource, PermissionDecided, PermissionDecision};
 pub use question::{InputRequested, NestedRequestAnswered};
 pub use reason::{AgentSkipReason, AwaitedDependency, SkippedAgent};
-pub use result::{ReportedRunResult, RunResult, usage_by_agent};
+pub use result::{ReportedRunResult, RunResult, list_usage_by_agent};
 pub use run_ended::{AgentNotRun, ConditionFailure, FailedExecution, RunEnded};
-pub use run_value::{RunValue, SuccessCheck};
-pub use state::AGENT_REQUESTS;
+pub use run_value::{DeclaredRunResult, SuccessCheck};
+pub use state::AGENT_REQUESTS_KEY;
 pub use state::{
-    AgentOutput, AgentState, ConversationState, ExecutionProgress, ExecutionSlot, IllegalEvent, IllegalRecord,
-    LaterMessage, OpenTurn,
+    AddedUserMessage, AgentState, ConversationState, ExecutionProgress, ExecutionSlot, IllegalEvent, IllegalRecord,
+    NumberedAgentOutput, OpenTurn,
 };
 pub use static_readiness::has_unseen_result;
-pub(crate) use static_readiness::list_new_outputs;
+pub(crate) use static_readiness::list_agents_with_new_outputs;
+pub use static_readiness::{ReadinessFact, static_readiness};
 pub(crate) use static_readiness::{
-    DependencyFact, UnfulfilledReason, find_dependency_fact, find_fact_without_limits, is_spent,
+    StaticDependencyState, UnfulfilledReason, find_dependency_fact, find_dependency_fact_without_limit,
+    has_reached_max_executions,
 };
-pub use static_readiness::{StaticReadiness, static_readiness};
 pub use unfinished_executions::{UnfinishedExecution, UnfinishedParts, UnfinishedReason};

@@ -3,7 +3,7 @@
 use ensemble_language::ensemble::OnLimit;
 use serde::{Deserialize, Serialize};
 
-/// `completion_reason`. The values are in order of precedence: where several apply, the first is the outcome.
+/// The value of `completion_reason`, in order of precedence: if several values apply, the first is the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompletionReason {
@@ -44,7 +44,7 @@ impl CompletionReason {
         Self::Completed,
     ];
 
-    /// Returns the text in results and journals.
+    /// Returns the name of the outcome in results and journals.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ConditionFailed => "condition_failed",
@@ -71,9 +71,9 @@ impl CompletionReason {
         self == Self::Completed || (self.is_limit() && on_limit == OnLimit::Succeed)
     }
 
-    /// Returns whether the result lists the agents that their own limits kept from running. The other outcomes leave a
-    /// turn open, or no readiness is known.
-    pub fn lists_exhausted(self) -> bool {
+    /// Returns whether the result lists agents that reached their own limits. Other outcomes leave a turn open, or end before readiness is
+    /// known.
+    pub fn lists_exhausted_agents(self) -> bool {
         matches!(self, Self::Completed | Self::Unsuccessful | Self::AgentFailed) || self.is_limit()
     }
 
@@ -82,7 +82,7 @@ impl CompletionReason {
         self != Self::WaitingForInput
     }
 
-    /// Returns whether `resume` can continue the run. This is the case only if the last turn is still open.
+    /// Returns whether `resume` can continue the run, because the last turn is still open.
     pub fn is_resumable(self) -> bool {
         matches!(self, Self::Cancelled | Self::Timeout | Self::WaitingForInput)
     }

@@ -10,10 +10,10 @@ use super::end::ExecutionEnd;
 use crate::thread::{Thread, ThreadIteration};
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
 
-/// An attempt of a part of an execution ended.
+/// The event of an ended attempt of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "PartEndedFields")]
-pub struct PartEnded {
+pub struct PartAttemptEnded {
     /// The turn.
     pub turn: u32,
     /// The agent.
@@ -56,7 +56,7 @@ pub struct PartEnded {
     pub reused: bool,
 }
 
-/// The form in which a [`PartEnded`] is read: every key that may be absent has its default.
+/// Deserialized form of a [`PartEnded`], with a default for every key that can be absent.
 #[derive(Deserialize)]
 struct PartEndedFields {
     turn: u32,
@@ -82,7 +82,7 @@ struct PartEndedFields {
     reused: bool,
 }
 
-impl From<PartEndedFields> for PartEnded {
+impl From<PartEndedFields> for PartAttemptEnded {
     fn from(read: PartEndedFields) -> Self {
         Self {
             turn: read.turn,
@@ -105,13 +105,13 @@ impl From<PartEndedFields> for PartEnded {
     }
 }
 
-impl PartEnded {
-    /// Returns whether the part has ended, and not only one of its attempts.
+impl PartAttemptEnded {
+    /// Returns whether the attempt is the last one of the part.
     pub fn is_final(&self) -> bool {
         self.pause.is_none()
     }
 
-    /// Returns the failure, if there is one.
+    /// Returns the failure of a failed attempt.
     pub fn failure(&self) -> Option<&ExecutionFailure> {
         match &self.end {
             ExecutionEnd::Succeeded(_) => None,
@@ -119,7 +119,7 @@ impl PartEnded {
         }
     }
 
-    /// Returns the output, if there is one.
+    /// Returns the output of a successful attempt.
     pub fn output(&self) -> Option<&Arc<Value>> {
         match &self.end {
             ExecutionEnd::Succeeded(output) => Some(output),
@@ -128,21 +128,21 @@ impl PartEnded {
     }
 }
 
-/// The threads of an agent whose parts remember, by key.
-pub type ThreadsByKey = HashMap<Arc<str>, Arc<Thread>>;
+/// Threads of the parts of an agent, by the key of the part.
+pub type ThreadsByPartKey = HashMap<Arc<str>, Arc<Thread>>;
 
-/// The parts of an open execution that have ended.
+/// The ended parts and the failed attempts of an open execution.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct EndedParts {
+pub struct PartsProgress {
     /// The parts that have ended, in the order of their ends.
-    pub ended_parts: Vec<Arc<PartEnded>>,
+    pub ended_parts: Vec<Arc<PartAttemptEnded>>,
     /// The parts of which only attempts have failed, by key.
-    pub failed_attempts: HashMap<Arc<str>, FailedAttempts>,
+    pub failed_attempts: HashMap<Arc<str>, FailedPartAttempts>,
 }
 
 /// The failed attempts of a part that has not ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FailedAttempts {
+pub struct FailedPartAttempts {
     /// Their number.
     pub count: u32,
     /// The failure of the last one.
@@ -151,13 +151,13 @@ pub struct FailedAttempts {
     pub usage: Option<ModelUsage>,
 }
 
-impl EndedParts {
-    /// Adds the end of an attempt of a part, of which these iterations were recorded before.
-    pub fn add_attempt_end(&mut self, event: &PartEnded, recorded: Vec<ThreadIteration>) {
+impl PartsProgress {
+    /// Adds the end of an attempt of a part. `recorded` are the iterations that were recorded during the attempt.
+    pub fn add_attempt_end(&mut self, event: &PartAttemptEnded, recorded: Vec<ThreadIteration>) {
         match event.failure() {
             Some(failure) if !event.is_final() => {
                 let before = self.failed_attempts.remove(&event.key);
-                let failed = FailedAttempts {
+                let failed = FailedPartAttempts {
                     count: before.as_ref().map_or(0, |before| before.count) + 1,
                     last: failure.clone(),
                     usage: ModelUsage::sum_optional(before.and_then(|before| before.usage), event.usage),

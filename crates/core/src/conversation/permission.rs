@@ -20,7 +20,7 @@ pub struct PermissionDecided {
     /// The decision.
     pub decision: PermissionDecision,
     /// Who decided.
-    pub by: DecidedBy,
+    pub by: DecisionSource,
     /// The address of the call.
     pub address: Option<RequestAddress>,
     /// The source of the decision, where known.
@@ -35,7 +35,7 @@ pub struct PermissionDecided {
 
 flat_within! {
     PermissionDecided {
-        call: Arc<str>, tool: Arc<str>, decision: PermissionDecision, by: DecidedBy,
+        call: Arc<str>, tool: Arc<str>, decision: PermissionDecision, by: DecisionSource,
         ? address: RequestAddress, ? answered_by: AnswerAuthor, ? digest: RequestDigest, ? prompt: String,
         ? choices: Vec<String>,
     }
@@ -44,7 +44,7 @@ flat_within! {
 /// The source of a decision about a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum DecidedBy {
+pub enum DecisionSource {
     /// A person or program that was asked.
     Operator,
     /// An option with which the run was started or resumed.

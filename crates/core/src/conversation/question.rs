@@ -12,7 +12,7 @@ use super::attempt_scope::{AttemptScope, flat_within};
 use crate::request::{AnswerRecord, PendingRequest, RequestAddress, RequestDigest};
 use ensemble_language::data::{OperatorQuestion, ToolPermissionRequest};
 
-/// An agent asks a question, and the question is not answered yet.
+/// Event of a question or permission request that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "InputRequestedFields")]
 pub struct InputRequested {
@@ -33,7 +33,7 @@ pub struct InputRequested {
 }
 
 impl InputRequested {
-    /// Returns the request that waits.
+    /// Returns the request that waits for an answer.
     pub fn pending_request(&self) -> PendingRequest {
         let address = match self.address.is_empty() {
             true => RequestAddress::for_agent(self.agent.clone()),
@@ -78,7 +78,7 @@ impl Serialize for InputRequested {
     }
 }
 
-/// The form in which an [`InputRequested`] is read.
+/// Deserialized form of an [`InputRequested`].
 #[derive(Deserialize)]
 struct InputRequestedFields {
     turn: u32,

@@ -7,7 +7,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
 use ensemble_language::condition::ConditionRead;
-use ensemble_language::ensemble::WaitFor;
+use ensemble_language::ensemble::WaitForOutputs;
 
 /// An agent that was examined and does not run in the turn.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -68,7 +68,7 @@ pub struct AwaitedDependency {
     /// The position of the dependency, from 0.
     pub position: usize,
     /// What the agent waits for.
-    pub wait_for: WaitFor,
+    pub wait_for: WaitForOutputs,
     /// An agent that is ready now and whose execution can lead to an output of `agent`; often `agent` itself.
     pub ready: Arc<str>,
 }
@@ -90,7 +90,7 @@ impl Serialize for AgentSkipReason {
     }
 }
 
-/// The form in which a [`SkippedAgent`] is read: the keys of all reasons.
+/// Deserialized form of a [`SkippedAgent`], with the keys of all reasons.
 #[derive(Deserialize)]
 struct SkippedAgentFields {
     agent: Arc<str>,
@@ -121,7 +121,7 @@ enum AgentSkipReasonName {
 }
 
 impl AgentSkipReason {
-    /// Writes the name of the reason and its values.
+    /// Writes the name of the reason, and the values of the reason, as keys of the JSON object.
     fn write_keys<S: SerializeStruct>(&self, keys: &mut S) -> Result<(), S::Error> {
         keys.serialize_field("reason", &self.reason_name())?;
         match self {
@@ -150,6 +150,7 @@ impl AgentSkipReason {
         }
     }
 
+    /// Returns the name of the reason for JSON.
     fn reason_name(&self) -> AgentSkipReasonName {
         match self {
             Self::WaitingFor { .. } => AgentSkipReasonName::WaitingFor,
@@ -164,7 +165,7 @@ impl AgentSkipReason {
     }
 }
 
-/// A key that the reason needs is missing.
+/// An error about a missing key of the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("missing field `{0}`")]
 struct MissingReasonKey(&'static str);
@@ -209,10 +210,10 @@ impl fmt::Display for AwaitedDependency {
             agent, ready, wait_for, ..
         } = self;
         match wait_for {
-            WaitFor::Settled if agent == ready => {
+            WaitForOutputs::Settled if agent == ready => {
                 write!(f, "waits until {agent} has settled; it is about to answer again")
             }
-            WaitFor::Settled => write!(f, "waits until {agent} has settled; {ready} is about to run"),
+            WaitForOutputs::Settled => write!(f, "waits until {agent} has settled; {ready} is about to run"),
             _ if agent == ready => write!(f, "waits for {agent}, which is about to answer again"),
             _ => write!(f, "waits for {agent}, which is about to answer again after {ready}"),
         }

@@ -7,34 +7,34 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::{ConversationState, ExecutionProgress, LaterMessage, MessageAdded, RunEnded};
+use super::{AddedUserMessage, ConversationState, ExecutionProgress, MessageAdded, RunEnded};
 use ensemble_language::data;
 
 /// The JSON result of a run, computed from its state.
 pub struct RunResult<'a>(pub &'a ConversationState);
 
 impl RunResult<'_> {
-    /// Returns the document as indented text with a line break at its end.
-    pub fn to_text(&self) -> String {
+    /// Returns the document as indented JSON with a line break at the end.
+    pub fn to_json_text(&self) -> String {
         serde_json::to_string_pretty(self).expect("results have string keys") + "\n"
     }
 
-    /// Returns the value under `result`.
+    /// Returns the value of the key `result`: the declared result, or the context if the ensemble declares no result.
     pub fn result_value(&self) -> Value {
-        let value = match self.0.run_value() {
+        let value = match self.0.evaluate_declared_result() {
             Some(result) => serde_json::to_value(&result.value),
             None => serde_json::to_value(&**self.0.context()),
         };
         value.expect("results have string keys")
     }
 
-    /// Returns the value under `usage`.
+    /// Returns the value of the key `usage`.
     pub fn usage_value(&self) -> Value {
         serde_json::to_value(ResultUsage(self.0)).expect("results have string keys")
     }
 }
 
-/// The JSON result of a run, with what its caller adds.
+/// The JSON result of a run, with warnings and the refusal of its caller.
 pub struct ReportedRunResult<'a> {
     /// The run.
     pub state: &'a ConversationState,
@@ -45,7 +45,7 @@ pub struct ReportedRunResult<'a> {
 }
 
 impl ReportedRunResult<'_> {
-    /// Returns the document as indented text with a line break at its end.
+    /// Returns the document as indented JSON with a line break at the end.
     pub fn to_text(&self) -> String {
         serde_json::to_string_pretty(self).expect("results have string keys") + "\n"
     }
@@ -68,6 +68,7 @@ impl Serialize for RunResult<'_> {
     }
 }
 
+/// Writes all keys of the result document.
 fn serialize_result<S: Serializer>(reported: &ReportedRunResult<'_>, serializer: S) -> Result<S::Ok, S::Error> {
     let state = reported.state;
     let is_success = |ended: &RunEnded| ended.is_success() && !reported.is_refused;
@@ -79,15 +80,15 @@ fn serialize_result<S: Serializer>(reported: &ReportedRunResult<'_>, serializer:
     map.serialize_entry("completion_reason", &run_end.map(|ended| ended.completion_reason))?;
     map.serialize_entry("success", &run_end.map(is_success))?;
     map.serialize_entry("detail", &run_end.map(RunEnded::summary_sentence))?;
-    map.serialize_entry("turn_count", &state.finished_turns())?;
-    map.serialize_entry("agent_execution_count", &ResultCounts(state))?;
-    match state.run_value() {
+    map.serialize_entry("turn_count", &state.finished_turn_count())?;
+    map.serialize_entry("agent_execution_count", &ResultExecutionCounts(state))?;
+    match state.evaluate_declared_result() {
         Some(result) => map.serialize_entry("result", &result.value)?,
         None => map.serialize_entry("result", &**state.context())?,
     }
     map.serialize_entry("final_state", &**state.context())?;
     map.serialize_entry("conversation_history", &ResultHistory(state))?;
-    let failed_work = state.list_failed_work();
+    let failed_work = state.count_failed_work_by_agent();
     if !failed_work.is_empty() {
         map.serialize_entry("failed_work", &failed_work)?;
     }
@@ -126,7 +127,7 @@ struct ResultMessages<'a>(&'a ConversationState);
 impl Serialize for ResultMessages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let later = self.0.messages();
-        let first = self.0.run_start().map(|started| LaterMessage {
+        let first = self.0.run_start().map(|started| AddedUserMessage {
             message: MessageAdded {
                 text: started.input.clone(),
                 ..MessageAdded::default()
@@ -138,9 +139,10 @@ impl Serialize for ResultMessages<'_> {
     }
 }
 
-struct ResultCounts<'a>(&'a ConversationState);
+/// The number of executions by agent, for serialization.
+struct ResultExecutionCounts<'a>(&'a ConversationState);
 
-impl Serialize for ResultCounts<'_> {
+impl Serialize for ResultExecutionCounts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let plan = self.0.plan();
         let mut map = serializer.serialize_map(None)?;
@@ -151,6 +153,7 @@ impl Serialize for ResultCounts<'_> {
     }
 }
 
+/// The history of the run, for serialization.
 struct ResultHistory<'a>(&'a ConversationState);
 
 impl Serialize for ResultHistory<'_> {
@@ -163,18 +166,20 @@ impl Serialize for ResultHistory<'_> {
     }
 }
 
+/// The usage of the run in total and by agent, for serialization.
 struct ResultUsage<'a>(&'a ConversationState);
 
 impl Serialize for ResultUsage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let by_agent = UsageByAgent(usage_by_agent(self.0));
+        let by_agent = UsageByAgent(list_usage_by_agent(self.0));
         let mut map = serializer.serialize_map(None)?;
-        write_usage_entries(&mut map, &self.0.usage_until_now())?;
+        write_usage_entries(&mut map, &self.0.usage_with_open_turn())?;
         map.serialize_entry("by_agent", &by_agent)?;
         map.end()
     }
 }
 
+/// The usage by agent, for serialization.
 struct UsageByAgent<'a>(Vec<(&'a str, data::ModelUsage)>);
 
 impl Serialize for UsageByAgent<'_> {
@@ -183,6 +188,7 @@ impl Serialize for UsageByAgent<'_> {
     }
 }
 
+/// The usage of one agent, for serialization.
 struct UsageEntry<'a>(&'a data::ModelUsage);
 
 impl Serialize for UsageEntry<'_> {
@@ -193,6 +199,7 @@ impl Serialize for UsageEntry<'_> {
     }
 }
 
+/// Writes the token counts, and the cost if it is known.
 fn write_usage_entries<M: SerializeMap>(map: &mut M, usage: &data::ModelUsage) -> Result<(), M::Error> {
     map.serialize_entry("requests", &usage.requests)?;
     map.serialize_entry("cached", &usage.cached)?;
@@ -213,8 +220,8 @@ fn write_usage_entries<M: SerializeMap>(map: &mut M, usage: &data::ModelUsage) -
     }
 }
 
-/// Returns the usage of models by each agent, in the order of the file. Agents without a model request are left out.
-pub fn usage_by_agent(state: &ConversationState) -> Vec<(&str, data::ModelUsage)> {
+/// Returns the model usage of each agent in declaration order. Omits agents without a model request.
+pub fn list_usage_by_agent(state: &ConversationState) -> Vec<(&str, data::ModelUsage)> {
     let mut used: HashMap<Arc<str>, data::ModelUsage> = HashMap::new();
     let mut add = |agent: &Arc<str>, usage: Option<data::ModelUsage>| {
         if let Some(usage) = usage {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::CompletionReason;
-use super::exhausted::{ExhaustedAgent, describe_exhausted};
+use super::exhausted::{ExhaustedAgent, describe_exhausted_agents};
 use ensemble_language::condition::ConditionRead;
 use ensemble_language::ensemble::OnLimit;
 
-/// The conversation has ended.
+/// The event that ends a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEnded {
     /// The outcome.
@@ -39,16 +39,14 @@ pub struct RunEnded {
 }
 
 impl RunEnded {
-    /// Returns whether the run reached its goal, so that its exit code is 0. Without a record of it, this is the case for
-    /// `completed` only.
+    /// Returns whether the run reached its goal. Without a recorded success, only `completed` counts.
     pub fn is_success(&self) -> bool {
         self.success
             .unwrap_or(self.completion_reason == CompletionReason::Completed)
     }
 
-    /// Returns the end as a caller reports it that accepts no success with exhausted agents: `--fail-on-limit`. The outcome
-    /// stays. `None`: the end is no such success.
-    pub fn refuse_exhausted(&self) -> Option<Self> {
+    /// Returns the end as a failure if the run succeeded with exhausted agents (`--fail-on-limit`). Otherwise returns `None`.
+    pub fn to_exhausted_failure(&self) -> Option<Self> {
         let is_refused = self.is_success() && !self.exhausted.is_empty();
         is_refused.then(|| Self {
             success: Some(false),
@@ -77,12 +75,12 @@ impl RunEnded {
         self.detail.as_deref().unwrap_or(self.completion_reason.as_str())
     }
 
-    /// Returns whether a limit of the conversation cut the run off, so that it is a failure.
-    pub fn is_cut_off(&self) -> bool {
+    /// Returns whether a limit of the conversation ended the run without success.
+    pub fn is_limit_failure(&self) -> bool {
         self.completion_reason.is_limit() && !self.is_success()
     }
 
-    /// Adds the exhausted agents to the details: every summary shows them.
+    /// Adds the sentences about exhausted agents to the details.
     #[must_use]
     pub(crate) fn with_exhausted_details(self) -> Self {
         if self.exhausted.is_empty() {
@@ -93,17 +91,17 @@ impl RunEnded {
             _ => "; ",
         };
         let before = self.detail.unwrap_or_else(|| self.completion_reason.to_string());
-        let detail = format!("{before}{separator}{}", describe_exhausted(&self.exhausted));
+        let detail = format!("{before}{separator}{}", describe_exhausted_agents(&self.exhausted));
         Self {
             detail: Some(detail),
             ..self
         }
     }
 
-    /// Returns the outcome and its details, as every summary shows them; the position is where the outcome ends.
-    pub fn to_sentence(&self) -> (String, usize) {
+    /// Returns the outcome with its details, and the byte position at which the outcome ends.
+    pub fn to_outcome_sentence(&self) -> (String, usize) {
         let reason = self.completion_reason.as_str();
-        let outcome = match self.is_cut_off() {
+        let outcome = match self.is_limit_failure() {
             true => format!("cut off by {reason}"),
             false => reason.to_owned(),
         };
@@ -118,22 +116,22 @@ impl RunEnded {
         (sentence, outcome.len())
     }
 
-    /// Returns the sentence without the error of the failed agent, for a reader who has seen the error.
-    pub fn to_sentence_below_failure(&self) -> (String, usize) {
-        let (mut sentence, outcome_end) = self.to_sentence();
+    /// Returns the outcome sentence without the error of the failed agent, and the byte position at which the outcome ends.
+    pub fn to_sentence_without_error(&self) -> (String, usize) {
+        let (mut sentence, outcome_end) = self.to_outcome_sentence();
         let failed = self.failed.as_ref().map(|failed| format!(": {} failed", failed.agent));
         let details = failed.filter(|failed| sentence[outcome_end..].starts_with(&format!("{failed}: ")));
         if let Some(details) = details {
             sentence.truncate(outcome_end + details.len());
             if !self.exhausted.is_empty() {
-                sentence.push_str(&format!("; {}", describe_exhausted(&self.exhausted)));
+                sentence.push_str(&format!("; {}", describe_exhausted_agents(&self.exhausted)));
             }
         }
         (sentence, outcome_end)
     }
 }
 
-/// An execution that failed after all its attempts.
+/// The agent and turn of an execution that failed after all its attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedExecution {
     /// The agent.
@@ -142,7 +140,7 @@ pub struct FailedExecution {
     pub turn: u32,
 }
 
-/// A condition, `success`, or an expression of the result, that could not be evaluated.
+/// A failed evaluation of a condition, of `success`, or of an expression of the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConditionFailure {
     /// The agent that has the dependency with the condition; empty for `success` and an expression of the result.
@@ -183,7 +181,7 @@ impl AgentNotRun {
     /// The reason of an agent whose first execution was under way when the run ended.
     pub const INTERRUPTED: &str = "interrupted";
 
-    /// Returns the whole sentence for users.
+    /// Returns a sentence for users: the agent was interrupted, or never ran for this reason.
     pub fn to_sentence(&self) -> String {
         match self.reason == Self::INTERRUPTED {
             true => format!("{} was interrupted in its first execution", self.agent),

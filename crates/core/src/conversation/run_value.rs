@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ConversationState;
-use super::event::ReadWarning;
+use super::event::ExpressionReadWarning;
 use super::run_ended::ConditionFailure;
 use ensemble_language::condition::{ConditionRead, EvaluateError};
 use ensemble_language::data::JsonMap;
@@ -14,16 +14,16 @@ use ensemble_language::plan::CompiledResult;
 
 /// The declared result of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RunValue {
+pub struct DeclaredRunResult {
     /// The value; `null` where an agent has no output, or an expression cannot be evaluated.
     pub value: Arc<Value>,
     /// The expressions that cannot be evaluated.
     pub failures: Vec<ConditionFailure>,
     /// What the expressions read in vain.
-    pub warnings: Vec<ReadWarning>,
+    pub warnings: Vec<ExpressionReadWarning>,
 }
 
-/// The result of `success`.
+/// Result of the `success` expression, with the values that the expression read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SuccessCheck {
     /// Whether the expression is true.
@@ -51,7 +51,7 @@ impl fmt::Display for SuccessCheck {
 }
 
 impl ConditionFailure {
-    /// Returns the failure of `success` with this text, which read these values.
+    /// Creates the failure of the `success` expression with this text, which read these values.
     pub fn from_success_error(text: &Arc<str>, error: EvaluateError, values: Vec<ConditionRead>) -> Self {
         Self {
             agent: "".into(),
@@ -69,23 +69,25 @@ impl ConditionFailure {
 }
 
 impl ConversationState {
-    /// Evaluates `success` on the state as it is; `None` if the ensemble declares none.
+    /// Evaluates `success` in the present state. Returns `None` if the ensemble declares no `success`.
     ///
     /// # Errors
     /// The expression cannot be evaluated.
-    pub fn check_success(&self) -> Option<Result<SuccessCheck, ConditionFailure>> {
-        Some(self.check_success_with_warnings()?.0)
+    pub fn evaluate_success(&self) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        Some(self.evaluate_success_with_warnings()?.0)
     }
 
-    /// Likewise, with what the expression read in vain.
-    pub(crate) fn check_success_with_warnings(
+    /// Evaluates `success`, and returns warnings about missing keys that the expression read.
+    pub(crate) fn evaluate_success_with_warnings(
         &self,
-    ) -> Option<(Result<SuccessCheck, ConditionFailure>, Vec<ReadWarning>)> {
+    ) -> Option<(Result<SuccessCheck, ConditionFailure>, Vec<ExpressionReadWarning>)> {
         let condition = self.plan().success_condition()?;
-        let facts = self.facts_without_output();
+        let facts = self.condition_values_without_output();
         let (result, notes) = condition.evaluate_with_notes(&facts);
         let at: Arc<str> = "success".into();
-        let warnings = notes.into_iter().map(|note| ReadWarning::from_note(&at, note, None));
+        let warnings = notes
+            .into_iter()
+            .map(|note| ExpressionReadWarning::from_note(&at, note, None));
         let check = match result {
             Ok(holds) => Ok(SuccessCheck {
                 holds,
@@ -105,11 +107,11 @@ impl ConversationState {
         Some((check, warnings.collect()))
     }
 
-    /// Returns the declared result, from the state as it is; `None` if the ensemble declares none.
-    pub fn run_value(&self) -> Option<RunValue> {
+    /// Evaluates the declared result in the present state. Returns `None` if the ensemble declares no result.
+    pub fn evaluate_declared_result(&self) -> Option<DeclaredRunResult> {
         let entries = match self.plan().result()? {
             CompiledResult::Agent(agent) => {
-                return Some(RunValue {
+                return Some(DeclaredRunResult {
                     value: self.agent_state(*agent).output().cloned().unwrap_or_default(),
                     failures: Vec::new(),
                     warnings: Vec::new(),
@@ -117,7 +119,7 @@ impl ConversationState {
             }
             CompiledResult::Map(entries) => entries,
         };
-        let facts = self.facts_without_output();
+        let facts = self.condition_values_without_output();
         let mut map = JsonMap::new();
         let mut failures = Vec::new();
         let mut warnings = Vec::new();
@@ -125,7 +127,11 @@ impl ConversationState {
             let (value, notes) = expression.evaluate_with_notes(&facts);
             if !notes.is_empty() {
                 let at: Arc<str> = format!("result.{key}").into();
-                warnings.extend(notes.into_iter().map(|note| ReadWarning::from_note(&at, note, None)));
+                warnings.extend(
+                    notes
+                        .into_iter()
+                        .map(|note| ExpressionReadWarning::from_note(&at, note, None)),
+                );
             }
             let value = value.unwrap_or_else(|error| {
                 failures.push(ConditionFailure {
@@ -144,7 +150,7 @@ impl ConversationState {
             });
             map.insert(key.to_string(), value);
         }
-        Some(RunValue {
+        Some(DeclaredRunResult {
             value: Arc::new(Value::Object(map)),
             failures,
             warnings,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{ConversationState, ExecutionProgress, ExecutionSlot};
 
-/// An execution that has started and not ended. `resume` goes on with it.
+/// An execution that has started and not ended. `resume` continues the execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnfinishedExecution {
     /// The agent.
@@ -35,7 +35,7 @@ pub enum UnfinishedReason {
     WaitingForInput,
 }
 
-/// The parts of an execution that has not ended.
+/// Counts of the parts of an unfinished execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct UnfinishedParts {
     /// The number of parts that have ended. They are kept, and not repeated.
@@ -46,6 +46,7 @@ pub struct UnfinishedParts {
     pub count: usize,
 }
 
+/// Returns whether the count is zero, for serialization.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over so")]
 fn is_zero(count: &usize) -> bool {
     *count == 0
@@ -64,6 +65,7 @@ impl ConversationState {
 }
 
 impl ExecutionSlot {
+    /// Returns the slot as an unfinished execution. Returns `None` if the execution has ended or not started.
     fn unfinished_execution(&self, turn: u32) -> Option<UnfinishedExecution> {
         let reason = match self.progress {
             ExecutionProgress::Finished(_) => return None,
@@ -81,11 +83,12 @@ impl ExecutionSlot {
         })
     }
 
-    /// Returns whether anything of an execution that has not ended is kept.
-    pub(crate) fn has_progress(&self) -> bool {
+    /// Returns whether an ended part or a reply of the unfinished execution is recorded.
+    pub(crate) fn has_kept_work(&self) -> bool {
         !self.parts.ended_parts.is_empty() || !self.exchanges.own_iterations().is_empty()
     }
 
+    /// Returns the counts of parts. Returns `None` if no part has ended.
     fn unfinished_parts(&self) -> Option<UnfinishedParts> {
         let ended_parts = &self.parts.ended_parts;
         Some(UnfinishedParts {

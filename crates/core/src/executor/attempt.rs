@@ -8,7 +8,7 @@ use crate::conversation::{
     NestedRequestAnswered,
 };
 use crate::request::PendingRequest;
-use crate::runner::{AttemptLedger, AttemptResult, ExecutionInput, ExecutionRecords, LedgerEntries};
+use crate::runner::{AttemptLedger, AttemptResult, ExecutionInput, ExecutionRecorder, LedgerEntries};
 use crate::stopwatch::Stopwatch;
 use ensemble_language::data::{ModelUsage, OperatorQuestion, RemainingBudget};
 use ensemble_language::ensemble::AgentKind;
@@ -17,9 +17,8 @@ use ensemble_language::plan::{AgentId, Plan};
 /// The number of agents in `ExecutionInput::recent_agents`.
 const RECENT_AGENTS: usize = 3;
 
-/// Returns the executions that have not ended: first the requested ones by priority, then the others in declaration
-/// order.
-pub fn queue_executions(state: &ConversationState) -> VecDeque<AgentId> {
+/// Returns the executions that neither ended nor wait: requested executions by priority, then the others in declaration order.
+pub fn list_pending_executions(state: &ConversationState) -> VecDeque<AgentId> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let mut pending: Vec<&ExecutionSlot> = slots
         .filter(|slot| matches!(slot.progress, ExecutionProgress::Pending))
@@ -31,14 +30,15 @@ pub fn queue_executions(state: &ConversationState) -> VecDeque<AgentId> {
     pending.into_iter().map(|slot| slot.agent).collect()
 }
 
-pub(super) fn find_slot(state: &ConversationState, agent: AgentId) -> Option<&ExecutionSlot> {
+/// Returns the slot of the agent in the open turn.
+pub(super) fn find_execution_slot(state: &ConversationState, agent: AgentId) -> Option<&ExecutionSlot> {
     let slots = &state.open_turn()?.slots;
     let at = slots.binary_search_by_key(&agent, |slot| slot.agent).ok()?;
     Some(&slots[at])
 }
 
-/// Returns the data for the next attempt of the agent, whose time this stopwatch measures.
-pub fn build_execution(
+/// Returns the input of the agent's next attempt, whose time the stopwatch measures.
+pub fn build_attempt_input(
     plan: &Plan,
     state: &ConversationState,
     slot: &ExecutionSlot,
@@ -50,7 +50,7 @@ pub fn build_execution(
     let caller = started.map(|started| started.caller.clone()).unwrap_or_default();
     ExecutionInput {
         run_id: started.map_or_else(|| "".into(), |started| started.run_id.clone()),
-        origin: caller.with_agent(agent.name.clone(), slot.agent.index(), slot.start.execution),
+        origin: caller.append_agent(agent.name.clone(), slot.agent.index(), slot.start.execution),
         agent_name: agent.name.clone(),
         execution: slot.start.execution,
         attempt: slot.attempt + 1,
@@ -67,18 +67,18 @@ pub fn build_execution(
             .list_latest_outputs(slot.agent)
             .map(|outputs| outputs.into_iter().map(|(name, _, output)| (name, output)).collect()),
         failures: state
-            .list_failures(slot.agent)
+            .list_dependency_failures(slot.agent)
             .into_iter()
             .map(|(name, _, failure)| (name, failure))
             .collect(),
-        news: state.list_news(slot),
+        news: state.list_triggering_agents(slot),
         other_outputs: state
-            .list_other_outputs(slot.agent)
+            .list_unconnected_outputs(slot.agent)
             .into_iter()
             .map(|(name, _, output)| (name, output))
             .collect(),
-        history: state.execution_history(slot.agent),
-        whole_history: state.whole_history(),
+        history: state.readable_history(slot.agent),
+        whole_history: state.finished_turn_history(),
         recent_agents: state.recent_agents(RECENT_AGENTS),
         parameters: plan.agent_config(slot.agent).clone(),
         request: slot.start.request.clone(),
@@ -87,26 +87,29 @@ pub fn build_execution(
         summaries_made: agent_state.summaries_made() + slot.usage_so_far().map_or(0, |used| used.summaries),
         ended_requests: slot.ended_requests,
         lost_attempts: slot.attempt - slot.last_ended,
-        remaining: remaining_budget(plan, state, slot.usage_so_far()),
+        remaining: remaining_attempt_budget(plan, state, slot.usage_so_far()),
         last_failure: slot.last_failure.clone(),
         ledger: AttemptLedger::default(),
         stopwatch,
         part: None,
         parts: None,
-        records: ExecutionRecords::default(),
+        records: ExecutionRecorder::default(),
     }
 }
 
-/// Returns the tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of
-/// this execution. Parallel executions may therefore use the amount twice.
-pub(super) fn remaining_budget(plan: &Plan, state: &ConversationState, used: Option<ModelUsage>) -> RemainingBudget {
+/// Returns the budget at the start of the turn, minus the usage of earlier attempts. Parallel executions can use the same amount twice.
+pub(super) fn remaining_attempt_budget(
+    plan: &Plan,
+    state: &ConversationState,
+    used: Option<ModelUsage>,
+) -> RemainingBudget {
     let whole = plan.ensemble().limits.initial_budget();
     whole
         .subtract_usage(state.budgeted_usage())
         .subtract_usage(used.unwrap_or_default())
 }
 
-/// Returns the pause before the next attempt; `None`: there is no further attempt.
+/// Returns the pause before the next attempt. Returns `None` if no further attempt follows.
 pub(super) fn pause_before_retry(
     plan: &Plan,
     state: &ConversationState,
@@ -121,11 +124,11 @@ pub(super) fn pause_before_retry(
     if spec.for_each.is_some() {
         return None;
     }
-    let slot = find_slot(state, agent)?;
+    let slot = find_execution_slot(state, agent)?;
     // With no budget left, the next attempt would only send one more request than the limits allow.
     let used = observation.usage;
     let used_up = used.is_some_and(|used| {
-        remaining_budget(plan, state, slot.usage)
+        remaining_attempt_budget(plan, state, slot.usage)
             .subtract_usage(used)
             .find_exhausted_limit()
             .is_some()
@@ -134,7 +137,7 @@ pub(super) fn pause_before_retry(
     (may_pass && !used_up && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
 }
 
-/// Returns the event of a request for which the execution of the agent waits.
+/// Returns the event of a request for which the execution of the agent waits. Inner requests keep the inner agent and execution.
 pub(super) fn input_requested_event(
     plan: &Plan,
     state: &ConversationState,
@@ -146,7 +149,7 @@ pub(super) fn input_requested_event(
     InputRequested {
         turn: state.turn_count() + 1,
         agent: name.clone(),
-        execution: find_slot(state, agent).map_or(1, |slot| slot.start.execution),
+        execution: find_execution_slot(state, agent).map_or(1, |slot| slot.start.execution),
         question: OperatorQuestion {
             asked_by: is_inner.then(|| request.agent.clone()),
             ..request.question
@@ -176,7 +179,7 @@ pub(super) fn nested_answer_event(
     }
 }
 
-pub(super) fn finished_event(
+pub(super) fn execution_finished_event(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
@@ -184,8 +187,8 @@ pub(super) fn finished_event(
     took: Duration,
     left: LedgerEntries,
 ) -> ExecutionFinished {
-    let slot = find_slot(state, agent);
-    let result = observation.result.map_err(|failure| left.complete_failure(failure));
+    let slot = find_execution_slot(state, agent);
+    let result = observation.result.map_err(|failure| left.with_process_end(failure));
     let end = ExecutionEnd::from_result(result);
     ExecutionFinished {
         turn: state.turn_count() + 1,

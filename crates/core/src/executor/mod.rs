@@ -37,23 +37,23 @@ use crate::runner::{AttemptLedger, BoxFuture, Runner};
 use crate::secrets::Secrets;
 use crate::stopwatch::Stopwatch;
 
-pub use attempt::{build_execution, queue_executions};
+pub use attempt::{build_attempt_input, list_pending_executions};
 
 /// The system clock, passed as a parameter so that no other code reads the time.
 pub trait WallClock: Sync {
-    /// Returns the time now.
+    /// Returns the present time.
     fn now(&self) -> DateTime<Utc>;
 }
 
-/// The attempt of an outer run whose execution is this run.
-pub struct OuterAttempt {
+/// Stopwatch and ledger of the attempt of an outer run, whose execution is this run.
+pub struct OuterAttemptHandles {
     /// The stopwatch of the attempt.
     pub stopwatch: Stopwatch,
     /// The ledger of the attempt, which gets the usage that no record of this run contains.
     pub ledger: AttemptLedger,
 }
 
-/// Everything that the loop needs besides the state.
+/// Loop that drives a run: runners, log, reporter, clock, interruptions and limits.
 pub struct Executor<'a> {
     /// One runner for each agent, in declaration order.
     pub runners: Vec<Arc<dyn Runner>>,
@@ -70,7 +70,7 @@ pub struct Executor<'a> {
     /// What no event may tell.
     pub secrets: Secrets,
     /// For a run inside another run: the stopwatch of the execution that contains it.
-    pub outer_stopwatch: Option<OuterAttempt>,
+    pub outer_stopwatch: Option<OuterAttemptHandles>,
     /// The time limit of a turn in the place of that of the ensemble: of a turn that began before.
     pub turn_ends_in: Option<Duration>,
     /// Whether the run records a success with exhausted agents as no success.
@@ -78,10 +78,10 @@ pub struct Executor<'a> {
 }
 
 impl Executor<'_> {
-    /// Continues from `state` until the conversation ends, and returns how it ended.
+    /// Continues from `state` until the conversation ends. Returns the end.
     ///
     /// # Errors
-    /// The log did not accept an event. The run stops there, and the committed events are kept.
+    /// The log rejected an event. The run stops there, and the committed events are kept.
     pub fn drive_conversation<'f>(
         &'f mut self,
         state: &'f mut ConversationState,
@@ -89,12 +89,13 @@ impl Executor<'_> {
         Box::pin(async move {
             let plan = state.plan().clone();
             let around = self.outer_stopwatch.as_ref();
-            let mut pace = LoopPace::new(around.map_or_else(Stopwatch::default, |outer| outer.stopwatch.child()));
+            let mut pace =
+                RunPace::new(around.map_or_else(Stopwatch::default, |outer| outer.stopwatch.nested_stopwatch()));
             loop {
                 match decide_next_step(&plan, state) {
-                    NextDecision::StartTurn(turn) => match self.poll_interruption(&pace.stopwatch) {
+                    NextDecision::StartTurn(turn) => match self.poll_interruption_or_timeout(&pace.stopwatch) {
                         Some(cause) => self.commit(state, Event::Interrupted(cause)).await?,
-                        None => self.commit_turn_start(state, turn, &mut pace).await?,
+                        None => self.commit_turn_and_execution_start(state, turn, &mut pace).await?,
                     },
                     NextDecision::Perform => self.perform_turn(&plan, state, &mut pace).await?,
                     NextDecision::FinishTurn(finished) => {
@@ -112,13 +113,12 @@ impl Executor<'_> {
         })
     }
 
-    /// Commits the start of a turn. If only one agent runs, the start of its execution is appended with it: nothing happens
-    /// between the two.
-    async fn commit_turn_start(
+    /// Commits the start of a turn. If only one agent runs, appends the start of its execution in the same operation.
+    async fn commit_turn_and_execution_start(
         &mut self,
         state: &mut ConversationState,
         turn: TurnStarted,
-        pace: &mut LoopPace,
+        pace: &mut RunPace,
     ) -> Result<(), CommitError> {
         let [start] = turn.starts.as_slice() else {
             return self.commit(state, Event::TurnStarted(turn)).await;
@@ -133,7 +133,7 @@ impl Executor<'_> {
         let record = |seq, event| Record { seq, at, event };
         let first = record(seq, Event::TurnStarted(turn));
         let second = record(seq + 1, Event::ExecutionStarted(started));
-        state.check_record(&first)?;
+        state.check_record_is_legal(&first)?;
         self.log.append_both(&first, &second).await?;
         state.apply_record(&first)?;
         self.reporter.report_event(&first, state);
@@ -141,11 +141,10 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Commits an event: check, append to the log, apply to the state, report.
+    /// Commits an event: redacts its secrets, checks it, appends it to the log, applies it to the state and reports it.
     ///
     /// # Errors
-    /// The event is illegal in this state, its secrets cannot be removed, or the log did not accept it, so the event has not
-    /// happened.
+    /// The event is illegal in this state, a secret cannot be redacted, or the log rejected the event. The event has not happened then.
     pub fn commit(
         &mut self,
         state: &mut ConversationState,
@@ -156,7 +155,7 @@ impl Executor<'_> {
         let record = self.secrets.redact_event(event).map(|event| Record { seq, at, event });
         async move {
             let record = record?;
-            state.check_record(&record)?;
+            state.check_record_is_legal(&record)?;
             self.log.append(&record).await?;
             state.apply_record(&record)?;
             self.reporter.report_event(&record, state);
@@ -164,16 +163,16 @@ impl Executor<'_> {
         }
     }
 
-    /// Returns the interruptions that have arrived since the last call.
-    fn poll_interruption(&mut self, stopwatch: &Stopwatch) -> Option<RunInterruption> {
+    /// Returns an interruption that has arrived, or the timeout of the run if it has passed.
+    fn poll_interruption_or_timeout(&mut self, stopwatch: &Stopwatch) -> Option<RunInterruption> {
         let late = self.timeout.is_some_and(|timeout| stopwatch.elapsed_time() >= timeout);
         let signal = self.interruptions.try_recv().ok();
         signal.or(late.then_some(RunInterruption::Timeout))
     }
 }
 
-/// The time limit, and how long the run may continue without yielding to other tasks.
-struct LoopPace {
+/// The stopwatch of the run, the time of the last yield, and a record that is appended already.
+struct RunPace {
     stopwatch: Stopwatch,
     /// When other tasks last ran. The task that receives signals runs on the same thread.
     gave_way: Instant,
@@ -181,10 +180,11 @@ struct LoopPace {
     appended: Option<Record>,
 }
 
-impl LoopPace {
-    /// The longest time without a yield. Executions that never wait would otherwise delay signals.
-    const AT_LEAST_EVERY: Duration = Duration::from_millis(1);
+impl RunPace {
+    /// The longest time without a yield. Otherwise executions that never wait delay signals.
+    const MAX_TIME_WITHOUT_YIELD: Duration = Duration::from_millis(1);
 
+    /// Creates the pace of a loop that yields now for the first time.
     fn new(stopwatch: Stopwatch) -> Self {
         Self {
             stopwatch,
@@ -193,9 +193,9 @@ impl LoopPace {
         }
     }
 
-    /// Yields to other tasks at intervals, because each yield costs a system call.
+    /// Yields to other tasks if 1 ms has passed since the last yield. Each yield costs a system call.
     async fn yield_if_due(&mut self) {
-        if self.gave_way.elapsed() >= Self::AT_LEAST_EVERY {
+        if self.gave_way.elapsed() >= Self::MAX_TIME_WITHOUT_YIELD {
             tokio::task::yield_now().await;
             self.gave_way = Instant::now();
         }

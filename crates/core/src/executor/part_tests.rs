@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::tests::{repeated, result};
 use crate::conversation::{Event, RunResumed};
-use crate::random_conversations::{drive, started};
+use crate::random_conversations::{drive_from_records, run_started_event};
 use ensemble_language::random_ensembles::plan_with_lists;
 
 proptest! {
@@ -18,10 +18,10 @@ proptest! {
         detours in any::<u64>(),
     ) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
-        let (whole, records) = drive(&plan, &fate, detours, &[], started());
+        let (whole, records) = drive_from_records(&plan, &fate, detours, &[], run_started_event());
         for cut in 1..records.len() - 1 {
             let resumed = Event::RunResumed(RunResumed::default());
-            let (state, all) = drive(&plan, &fate, detours, &records[..cut], resumed);
+            let (state, all) = drive_from_records(&plan, &fate, detours, &records[..cut], resumed);
             prop_assert_eq!(result(&state), result(&whole), "cut after {} of {} records", cut, records.len());
             prop_assert_eq!(repeated(&all), Vec::<String>::new(), "cut after {} of {} records", cut, records.len());
         }
@@ -34,8 +34,8 @@ proptest! {
         other in any::<u64>(),
     ) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
-        let (one, _) = drive(&plan, &fate, one, &[], started());
-        let (other, _) = drive(&plan, &fate, other, &[], started());
+        let (one, _) = drive_from_records(&plan, &fate, one, &[], run_started_event());
+        let (other, _) = drive_from_records(&plan, &fate, other, &[], run_started_event());
         prop_assert_eq!(result(&one), result(&other));
     }
 }

@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 use super::Executor;
 use crate::conversation::{ConversationState, IllegalEvent, Record, RunCanceller, RunInterruption};
 use crate::log::{CommitError, LogFuture, RunLog, SyncPoint};
-use crate::random_conversations::{Frozen, started};
+use crate::random_conversations::{FrozenClock, run_started_event};
 use crate::reporter::NoReporter;
-use crate::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
-use crate::thread::{Message, Role, Thread, ThreadIteration, ToolCall, ToolEnd};
+use crate::runner::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
+use crate::thread::{Message, MessageRole, Thread, ThreadIteration, ToolCall, ToolCallEnd};
 use ensemble_language::data::{FailureKind, ModelUsage};
 use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
@@ -44,22 +44,28 @@ impl RunLog for Spy {
 struct Recording(Spy);
 
 impl Runner for Recording {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             let call = ToolCall::new("c", "pay", json!({}));
             let reply = ThreadIteration {
-                messages: vec![Message::new(Role::Assistant, "I pay.")],
+                messages: vec![Message::new(MessageRole::Assistant, "I pay.")],
                 tool_calls: vec![call.clone()],
                 ..ThreadIteration::default()
             };
-            execution.records.record_reply(reply, ModelUsage::default()).await;
+            execution
+                .records
+                .record_reply_and_wait(reply, ModelUsage::default())
+                .await;
             assert_eq!(self.0.latest(2), ["reply_received", "sync"]);
-            execution.records.record_call_start("c").await;
+            execution.records.record_call_start_and_wait("c").await;
             assert_eq!(self.0.latest(2), ["tool_call_started", "sync"]);
-            let ended = call.with_end(ToolEnd::Result("paid".into()), 0.1);
-            execution.records.record_call_end(&ended, ModelUsage::default()).await;
+            let ended = call.with_end(ToolCallEnd::Result("paid".into()), 0.1);
+            execution
+                .records
+                .record_call_end_and_wait(&ended, ModelUsage::default())
+                .await;
             assert_eq!(self.0.latest(2), ["tool_call_ended", "sync"]);
-            AttemptOutcome::from_output(serde_json::Map::new())
+            AttemptEnd::from_output(serde_json::Map::new())
         })
     }
 }
@@ -75,7 +81,7 @@ async fn an_illegal_event_is_not_appended() {
         runners: Vec::new(),
         log: &mut spy.clone(),
         reporter: &mut NoReporter,
-        clock: &Frozen,
+        clock: &FrozenClock,
         interruptions,
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
@@ -84,10 +90,10 @@ async fn an_illegal_event_is_not_appended() {
         turn_ends_in: None,
     };
     executor
-        .commit(&mut state, started())
+        .commit(&mut state, run_started_event())
         .await
         .expect("it is the first event");
-    let again = executor.commit(&mut state, started()).await;
+    let again = executor.commit(&mut state, run_started_event()).await;
     let Err(CommitError::Illegal(illegal)) = again else {
         panic!("{again:?}");
     };
@@ -112,7 +118,7 @@ async fn a_record_is_in_the_log_before_its_runner_goes_on() {
         runners: vec![Arc::new(Recording(spy.clone()))],
         log: &mut spy.clone(),
         reporter: &mut NoReporter,
-        clock: &Frozen,
+        clock: &FrozenClock,
         interruptions,
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
@@ -121,7 +127,7 @@ async fn a_record_is_in_the_log_before_its_runner_goes_on() {
         turn_ends_in: None,
     };
     executor
-        .commit(&mut state, started())
+        .commit(&mut state, run_started_event())
         .await
         .expect("the spy takes everything");
     executor
@@ -135,10 +141,10 @@ async fn a_record_is_in_the_log_before_its_runner_goes_on() {
 struct Killed(mpsc::UnboundedSender<RunInterruption>);
 
 impl Runner for Killed {
-    fn execute_attempt(&self, _: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, _: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         let by = RunCanceller::Keyboard;
         self.0.send(RunInterruption::Cancelled { by }).expect("the run listens");
-        Box::pin(async { AttemptOutcome::from_failure(FailureKind::Signal, "killed") })
+        Box::pin(async { AttemptEnd::from_failure(FailureKind::Signal, "killed") })
     }
 }
 
@@ -146,17 +152,17 @@ impl Runner for Killed {
 struct Waiting;
 
 impl Runner for Waiting {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             let asking = |text: &str| {
                 Thread::from_iterations(vec![ThreadIteration {
-                    messages: vec![Message::new(Role::User, text)],
+                    messages: vec![Message::new(MessageRole::User, text)],
                     ..ThreadIteration::default()
                 }])
             };
-            execution.ledger.begin_round(asking("Hello?"), 0);
-            let call = execution.ledger.open_call("c", "helper");
-            call.ledger().begin_round(asking("Who is there?"), 0);
+            execution.ledger.start_round(asking("Hello?"), 0);
+            let call = execution.ledger.open_call_ledger("c", "helper");
+            call.ledger().start_round(asking("Who is there?"), 0);
             call.ledger().add_usage(ModelUsage {
                 requests: 1,
                 ..ModelUsage::default()
@@ -178,7 +184,7 @@ async fn a_request_that_is_stopped_beside_a_script_that_was_killed_is_recorded()
         runners: vec![Arc::new(Killed(interrupt)), Arc::new(Waiting)],
         log: &mut spy.clone(),
         reporter: &mut NoReporter,
-        clock: &Frozen,
+        clock: &FrozenClock,
         interruptions,
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
@@ -187,7 +193,7 @@ async fn a_request_that_is_stopped_beside_a_script_that_was_killed_is_recorded()
         turn_ends_in: None,
     };
     executor
-        .commit(&mut state, started())
+        .commit(&mut state, run_started_event())
         .await
         .expect("the spy takes everything");
     executor

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::conversation::{CompletionReason, ConversationState, Event, Record, RunResult, RunResumed};
-use crate::random_conversations::{drive, started};
+use crate::random_conversations::{drive_from_records, run_started_event};
 use ensemble_language::random_ensembles::plan_with_results;
 
 /// Returns the result without durations and without the numbers of attempts.
@@ -42,11 +42,11 @@ proptest! {
     #[test]
     fn resuming_from_every_prefix_ends_in_the_same_state((plan, fate) in plan_with_results()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
-        let (whole, records) = drive(&plan, &fate, 3, &[], started());
+        let (whole, records) = drive_from_records(&plan, &fate, 3, &[], run_started_event());
         let ended = records.len() - 1;
         for cut in 1..ended {
             let resumed = Event::RunResumed(RunResumed::default());
-            let (state, all) = drive(&plan, &fate, 3, &records[..cut], resumed);
+            let (state, all) = drive_from_records(&plan, &fate, 3, &records[..cut], resumed);
             prop_assert_eq!(result(&state), result(&whole), "cut after {} of {} records", cut, records.len());
             prop_assert_eq!(repeated(&all), Vec::<String>::new(), "cut after {} of {} records", cut, records.len());
         }
@@ -55,15 +55,15 @@ proptest! {
     #[test]
     fn the_order_in_which_agents_finish_does_not_matter((plan, fate) in plan_with_results(), one in any::<u64>(), other in any::<u64>()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
-        let (one, _) = drive(&plan, &fate, one, &[], started());
-        let (other, _) = drive(&plan, &fate, other, &[], started());
+        let (one, _) = drive_from_records(&plan, &fate, one, &[], run_started_event());
+        let (other, _) = drive_from_records(&plan, &fate, other, &[], run_started_event());
         prop_assert_eq!(result(&one), result(&other));
     }
 
     #[test]
     fn every_conversation_ends_with_an_outcome_and_within_its_limits((plan, fate) in plan_with_results()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
-        let (state, _) = drive(&plan, &fate, 1, &[], started());
+        let (state, _) = drive_from_records(&plan, &fate, 1, &[], run_started_event());
         let reason = state.run_end().expect("it ended").completion_reason;
         prop_assert!(matches!(reason, CompletionReason::Completed | CompletionReason::MaxTotalTurns), "{reason}");
         prop_assert!(state.turn_count() <= plan.ensemble().limits.max_total_turns.get());

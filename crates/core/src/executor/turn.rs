@@ -7,18 +7,18 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
 
 use super::attempt::{
-    build_execution, find_slot, finished_event, input_requested_event, nested_answer_event, pause_before_retry,
-    queue_executions,
+    build_attempt_input, find_execution_slot, execution_finished_event, input_requested_event, nested_answer_event, pause_before_retry,
+    list_pending_executions,
 };
-use super::records::{RecordChannel, attempt_records, parts_input, wait_for_record};
-use super::{Executor, LoopPace};
+use super::records::{TurnRecordChannel, build_attempt_records, build_parts_input, wait_for_record};
+use super::{Executor, RunPace};
 use crate::conversation::{
-    AttemptFailed, AttemptScope, ConversationState, Event, ExecutionFinished, ExecutionStarted, PartEnded, Record,
-    RequestStopped, RunInterruption,
+    AttemptFailed, AttemptScope, ConversationState, Event, ExecutionFinished, ExecutionStarted, PartAttemptEnded,
+    Record, RequestStopped, RunInterruption,
 };
 use crate::log::{CommitError, SyncPoint};
 use crate::runner::{
-    AttemptLedger, AttemptOutcome, AttemptResult, BoxFuture, LedgerEntries, NestedLedger, PendingEvent, StoppedWork,
+    AttemptEnd, AttemptLedger, AttemptResult, BoxFuture, LedgerEntries, NestedLedger, UncommittedEvent, UnrecordedWork,
     attempt_timeout_failure, turn_timeout_failure,
 };
 use crate::stopwatch::Stopwatch;
@@ -27,20 +27,20 @@ use ensemble_language::data::FailureKind;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
-/// The result of one future of the turn.
-enum TurnStep {
+/// The result of one future of a turn: an ended attempt or a pause.
+enum TurnStepResult {
     /// An attempt ended.
     Ended(Box<EndedAttempt>),
     /// The pause before the next attempt of an agent has ended.
     Paused(AgentId),
 }
 
-impl TurnStep {
-    /// Did a signal end the attempt?
-    fn was_killed(&self) -> bool {
+impl TurnStepResult {
+    /// Returns whether a signal ended the process of the attempt.
+    fn was_killed_by_signal(&self) -> bool {
         let Self::Ended(ended) = self else { return false };
         match &ended.outcome {
-            AttemptOutcome::Finished(observation) => {
+            AttemptEnd::Finished(observation) => {
                 let failure = observation.result.as_ref().err();
                 failure.is_some_and(|failure| failure.kind == FailureKind::Signal)
             }
@@ -49,38 +49,38 @@ impl TurnStep {
     }
 }
 
-/// The end of an attempt.
+/// Ended attempt, with its ledger and duration.
 struct EndedAttempt {
     agent: AgentId,
-    outcome: AttemptOutcome,
+    outcome: AttemptEnd,
     ledger: AttemptLedger,
     took: Duration,
 }
 
-/// The reason why a wait ended.
+/// The event that ended a wait of the turn.
 enum TurnWakeReason {
-    Step(TurnStep),
-    Record(Box<PendingEvent>),
+    Step(TurnStepResult),
+    Record(Box<UncommittedEvent>),
     Interrupted(RunInterruption),
     TurnTimeout,
 }
 
-/// The executions of a turn that are in progress. Dropping this value stops them.
+/// Running executions of a turn. Dropping the value stops them.
 struct RunningTurn {
-    futures: FuturesUnordered<BoxFuture<'static, TurnStep>>,
+    futures: FuturesUnordered<BoxFuture<'static, TurnStepResult>>,
     /// The attempts that have started in this turn; the latest one of an agent is behind its earlier ones.
     attempts: Vec<RunningAttempt>,
     /// The time of the turn.
     stopwatch: Stopwatch,
     /// What is recorded inside executions; only where an agent of the turn records anything.
-    records: Option<RecordChannel>,
+    records: Option<TurnRecordChannel>,
     /// Executions whose records are in the log, and not synced.
     waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl RunningTurn {
-    /// Returns the next event that has happened inside an execution and is not in the log.
-    fn try_next_record(&mut self) -> Option<Box<PendingEvent>> {
+    /// Returns the next event inside an execution that is not in the log yet, without waiting.
+    fn try_next_record(&mut self) -> Option<Box<UncommittedEvent>> {
         self.records.as_mut()?.events.try_recv().ok()
     }
 }
@@ -95,21 +95,21 @@ struct RunningAttempt {
 }
 
 impl Executor<'_> {
-    /// Performs the executions of the open turn that have not ended.
+    /// Executes the unfinished executions of the open turn until each of them has ended or waits.
     pub(super) async fn perform_turn(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        pace: &mut LoopPace,
+        pace: &mut RunPace,
     ) -> Result<(), CommitError> {
         let limits = &plan.ensemble().limits;
         let turn_timeout = self.turn_ends_in.or(limits.turn_timeout);
         let side_by_side = limits.parallel_agents.map_or(usize::MAX, |limit| limit.get() as usize);
-        let mut queue = queue_executions(state);
+        let mut queue = list_pending_executions(state);
         let mut running = RunningTurn {
             futures: FuturesUnordered::new(),
             attempts: Vec::with_capacity(queue.len()),
-            stopwatch: pace.stopwatch.child(),
+            stopwatch: pace.stopwatch.nested_stopwatch(),
             records: None,
             waiting: Vec::new(),
         };
@@ -128,20 +128,20 @@ impl Executor<'_> {
                 // An execution that was stopped does not wait any more.
                 let _is_stopped = logged.send(());
             }
-            match self.wait_for_next(&mut running, pace, turn_timeout).await {
-                TurnWakeReason::Record(first) => self.commit_records(state, Some(first), &mut running).await?,
+            match self.wait_for_turn_event(&mut running, pace, turn_timeout).await {
+                TurnWakeReason::Record(first) => self.commit_pending_records(state, Some(first), &mut running).await?,
                 TurnWakeReason::Step(step) => {
                     let mut steps = vec![step];
                     while let Some(Some(step)) = running.futures.next().now_or_never() {
                         steps.push(step);
                     }
-                    self.commit_records(state, None, &mut running).await?;
-                    let interruption = self.wait_for_interruption(&steps).await;
+                    self.commit_pending_records(state, None, &mut running).await?;
+                    let interruption = self.wait_for_interruption_after_kill(&steps).await;
                     if interruption.is_some() {
-                        steps.retain(|step| !step.was_killed());
+                        steps.retain(|step| !step.was_killed_by_signal());
                     }
                     for step in steps {
-                        self.handle_step(plan, state, step, &mut running).await?;
+                        self.handle_step_result(plan, state, step, &mut running).await?;
                     }
                     if let (Some(cause), None) = (interruption, state.interruption()) {
                         return self.stop_for_interruption(state, running, cause).await;
@@ -152,19 +152,19 @@ impl Executor<'_> {
                 }
                 TurnWakeReason::Interrupted(cause) => return self.stop_for_interruption(state, running, cause).await,
                 TurnWakeReason::TurnTimeout => {
-                    self.end_parts(plan, state, &mut running).await?;
+                    self.finish_parts_at_timeout(plan, state, &mut running).await?;
                     drop(running.futures);
-                    return self.fail_remaining(plan, state, &running.attempts).await;
+                    return self.fail_unfinished_executions(plan, state, &running.attempts).await;
                 }
             }
         }
     }
 
-    /// Commits what has happened inside executions. Those that wait for it go on after the next sync.
-    async fn commit_records(
+    /// Commits all pending events inside executions. Runners that wait for the log resume after the next sync.
+    async fn commit_pending_records(
         &mut self,
         state: &mut ConversationState,
-        first: Option<Box<PendingEvent>>,
+        first: Option<Box<UncommittedEvent>>,
         running: &mut RunningTurn,
     ) -> Result<(), CommitError> {
         let mut next = first.or_else(|| running.try_next_record());
@@ -176,7 +176,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Stops what is in progress, and commits what is known of it and the interruption.
+    /// Stops all executions, and commits their pending events, the stopped requests and the interruption.
     async fn stop_for_interruption(
         &mut self,
         state: &mut ConversationState,
@@ -184,35 +184,37 @@ impl Executor<'_> {
         cause: RunInterruption,
     ) -> Result<(), CommitError> {
         running.futures.clear();
-        self.commit_records(state, None, &mut running).await?;
+        self.commit_pending_records(state, None, &mut running).await?;
         self.commit_stopped_requests(state, &running.attempts).await?;
         self.commit(state, Event::Interrupted(cause)).await
     }
 
-    /// Commits the requests to models that were stopped with the run.
+    /// Commits the model requests that were stopped with the run.
     async fn commit_stopped_requests(
         &mut self,
         state: &mut ConversationState,
         attempts: &[RunningAttempt],
     ) -> Result<(), CommitError> {
-        for agent in queue_executions(state) {
+        for agent in list_pending_executions(state) {
             if let Some(latest) = attempts.iter().rfind(|attempt| attempt.agent == agent) {
                 let stopped = latest.ledger.take_entries().stopped;
-                self.log_stopped_work(state, agent, stopped).await?;
+                self.commit_stopped_work(state, agent, stopped).await?;
             }
         }
         Ok(())
     }
 
-    /// Commits what no record of the attempt contains: each request that was stopped, and the usage.
-    async fn log_stopped_work(
+    /// Commits the stopped requests and the usage that no record of the attempt contains.
+    async fn commit_stopped_work(
         &mut self,
         state: &mut ConversationState,
         agent: AgentId,
-        stopped: Vec<StoppedWork>,
+        stopped: Vec<UnrecordedWork>,
     ) -> Result<(), CommitError> {
         for work in stopped {
-            let Some(slot) = find_slot(state, agent) else { break };
+            let Some(slot) = find_execution_slot(state, agent) else {
+                break;
+            };
             let (part, attempt) = work.part.unzip();
             let event = RequestStopped {
                 within: AttemptScope {
@@ -231,8 +233,8 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// The time of the turn is up: executions with parts end with the parts that they have.
-    async fn end_parts(
+    /// Signals the end of the turn's time. Handles the executions with parts, which end with the parts that have ended.
+    async fn finish_parts_at_timeout(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
@@ -243,28 +245,29 @@ impl Executor<'_> {
         };
         records.time_is_up.send_replace(true);
         while let Some(Some(step)) = running.futures.next().now_or_never() {
-            self.commit_records(state, None, running).await?;
-            self.handle_step(plan, state, step, running).await?;
+            self.commit_pending_records(state, None, running).await?;
+            self.handle_step_result(plan, state, step, running).await?;
         }
-        self.commit_records(state, None, running).await
+        self.commit_pending_records(state, None, running).await
     }
 
-    /// A terminal sends Ctrl-C to every process of its group, so a child that is only just being started may
-    /// die of it before the program itself has received the signal. Such an execution was interrupted and did not fail.
-    async fn wait_for_interruption(&mut self, steps: &[TurnStep]) -> Option<RunInterruption> {
+    /// Waits up to 50 ms for an interruption if a signal killed an attempt.
+    /// Ctrl-C reaches all processes of the group, so a child can die before the program receives the signal.
+    /// Such an execution was interrupted and did not fail.
+    async fn wait_for_interruption_after_kill(&mut self, steps: &[TurnStepResult]) -> Option<RunInterruption> {
         const GRACE: Duration = Duration::from_millis(50);
-        if !steps.iter().any(TurnStep::was_killed) {
+        if !steps.iter().any(TurnStepResult::was_killed_by_signal) {
             return None;
         }
         let interruption = tokio::time::timeout(GRACE, self.interruptions.recv()).await;
         interruption.ok().flatten()
     }
 
-    /// Waits for the next result or interruption. Results that are available have precedence.
-    async fn wait_for_next(
+    /// Waits for the next result, record, interruption or timeout. Available results have precedence.
+    async fn wait_for_turn_event(
         &mut self,
         running: &mut RunningTurn,
-        pace: &mut LoopPace,
+        pace: &mut RunPace,
         turn_timeout: Option<Duration>,
     ) -> TurnWakeReason {
         pace.yield_if_due().await;
@@ -273,12 +276,12 @@ impl Executor<'_> {
             Some(record) = wait_for_record(&mut running.records) => TurnWakeReason::Record(record),
             Some(step) = running.futures.next() => TurnWakeReason::Step(step),
             Some(cause) = self.interruptions.recv() => TurnWakeReason::Interrupted(cause),
-            () = pace.stopwatch.wait_until(self.timeout) => TurnWakeReason::Interrupted(RunInterruption::Timeout),
-            () = running.stopwatch.wait_until(turn_timeout) => TurnWakeReason::TurnTimeout,
+            () = pace.stopwatch.wait_for_elapsed_time(self.timeout) => TurnWakeReason::Interrupted(RunInterruption::Timeout),
+            () = running.stopwatch.wait_for_elapsed_time(turn_timeout) => TurnWakeReason::TurnTimeout,
         }
     }
 
-    /// Starts the next attempt of the agent. `appended`: its record, if that is in the log already.
+    /// Starts the next attempt of the agent. `appended` is the start record if it is in the log already.
     async fn start_attempt(
         &mut self,
         plan: &Plan,
@@ -287,7 +290,7 @@ impl Executor<'_> {
         running: &mut RunningTurn,
         appended: Option<Record>,
     ) -> Result<(), CommitError> {
-        let Some(slot) = find_slot(state, agent) else {
+        let Some(slot) = find_execution_slot(state, agent) else {
             unreachable!("only agents of the open turn begin");
         };
         let started = ExecutionStarted {
@@ -296,12 +299,12 @@ impl Executor<'_> {
             execution: slot.start.execution,
             attempt: slot.attempt + 1,
         };
-        let stopwatch = running.stopwatch.child();
-        let mut execution = build_execution(plan, state, slot, stopwatch.clone());
+        let stopwatch = running.stopwatch.nested_stopwatch();
+        let mut execution = build_attempt_input(plan, state, slot, stopwatch.clone());
         let nested = self
             .outer_stopwatch
             .as_ref()
-            .map(|outer| outer.ledger.open_nested_attempt());
+            .map(|outer| outer.ledger.open_nested_run_ledger());
         if let Some(nested) = &nested {
             execution.ledger = nested.ledger().clone();
         }
@@ -312,11 +315,11 @@ impl Executor<'_> {
                 AgentKind::Llm(_) | AgentKind::Tool { .. } | AgentKind::Ensemble { .. }
             )
         {
-            let running = running.records.get_or_insert_with(RecordChannel::new);
+            let running = running.records.get_or_insert_with(TurnRecordChannel::new);
             execution.records =
-                attempt_records(&started, slot, running).with_permitted_tools(state.permitted_tools().clone());
+                build_attempt_records(&started, slot, running).with_permitted_tools(state.permitted_tools().clone());
             if has_parts {
-                execution.parts = Some(Box::new(parts_input(state, slot, running)));
+                execution.parts = Some(Box::new(build_parts_input(state, slot, running)));
             }
         }
         match appended {
@@ -337,40 +340,41 @@ impl Executor<'_> {
             _nested: nested,
         });
         running.futures.push(Box::pin(async move {
-            let span =
-                trace::current_span().map(|segment| segment.execution_span(&execution.agent_name, execution.execution));
+            let span = trace::current_task_span()
+                .map(|segment| segment.execution_span(&execution.agent_name, execution.execution));
             let performed = trace::run_in_span(span, runner.execute_attempt(execution));
             let observed = stopwatch
                 .run_with_timeout(timeout, performed)
                 .await
                 .unwrap_or_else(|_| {
                     let failure = attempt_timeout_failure(timeout.unwrap_or_default());
-                    AttemptOutcome::from_failure(failure.kind, failure.error)
+                    AttemptEnd::from_failure(failure.kind, failure.error)
                 });
-            TurnStep::Ended(Box::new(EndedAttempt {
+            TurnStepResult::Ended(Box::new(EndedAttempt {
                 agent,
                 outcome: observed,
                 ledger,
-                took: stopwatch.since_start(),
+                took: stopwatch.elapsed_with_pauses(),
             }))
         }));
         Ok(())
     }
 
-    async fn handle_step(
+    /// Starts the next attempt after a pause, or commits an ended attempt and starts its pause.
+    async fn handle_step_result(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        step: TurnStep,
+        step: TurnStepResult,
         running: &mut RunningTurn,
     ) -> Result<(), CommitError> {
         match step {
-            TurnStep::Paused(agent) => self.start_attempt(plan, state, agent, running, None).await,
-            TurnStep::Ended(ended) => match self.commit_attempt_end(plan, state, *ended).await? {
+            TurnStepResult::Paused(agent) => self.start_attempt(plan, state, agent, running, None).await,
+            TurnStepResult::Ended(ended) => match self.commit_attempt_end(plan, state, *ended).await? {
                 Some((agent, pause)) => {
                     running.futures.push(Box::pin(async move {
                         tokio::time::sleep(pause).await;
-                        TurnStep::Paused(agent)
+                        TurnStepResult::Paused(agent)
                     }));
                     Ok(())
                 }
@@ -379,7 +383,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Commits the end of an attempt. `Some`: another attempt follows after this pause.
+    /// Commits the end of an attempt. Returns the agent and the pause if another attempt follows.
     async fn commit_attempt_end(
         &mut self,
         plan: &Plan,
@@ -387,17 +391,17 @@ impl Executor<'_> {
         ended: EndedAttempt,
     ) -> Result<Option<(AgentId, Duration)>, CommitError> {
         let agent = ended.agent;
-        let reused = matches!(ended.outcome, AttemptOutcome::Reused(_));
+        let reused = matches!(ended.outcome, AttemptEnd::Reused(_));
         let (observation, may_retry) = match ended.outcome {
-            AttemptOutcome::Finished(observation) => (observation, true),
-            AttemptOutcome::Recorded(observation) | AttemptOutcome::Reused(observation) => (observation, false),
-            AttemptOutcome::Interrupted(cause) => {
+            AttemptEnd::Finished(observation) => (observation, true),
+            AttemptEnd::Recorded(observation) | AttemptEnd::Reused(observation) => (observation, false),
+            AttemptEnd::Interrupted(cause) => {
                 self.commit(state, Event::Interrupted(cause)).await?;
                 return Ok(None);
             }
-            AttemptOutcome::NeedsInput(requests) => {
+            AttemptEnd::NeedsInput(requests) => {
                 let stopped = ended.ledger.take_entries().stopped;
-                self.log_stopped_work(state, agent, stopped).await?;
+                self.commit_stopped_work(state, agent, stopped).await?;
                 for request in requests {
                     let requested = input_requested_event(plan, state, agent, request);
                     self.commit(state, Event::InputRequested(requested)).await?;
@@ -407,7 +411,7 @@ impl Executor<'_> {
         };
         let mut entries = ended.ledger.take_entries();
         for part in &observation.parts {
-            self.commit(state, Event::PartEnded(Box::new(PartEnded::clone(part))))
+            self.commit(state, Event::PartEnded(Box::new(PartAttemptEnded::clone(part))))
                 .await?;
         }
         for answered in &observation.nested_answers {
@@ -419,7 +423,7 @@ impl Executor<'_> {
             usage: observation.usage.or(entries.usage.take()),
             ..observation
         };
-        observation.exchange.extend(entries.take_request());
+        observation.exchange.extend(entries.take_open_request());
         if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
             self.commit_failed_attempt(plan, state, agent, observation, entries, pause)
                 .await?;
@@ -427,12 +431,13 @@ impl Executor<'_> {
         }
         let finished = ExecutionFinished {
             reused,
-            ..finished_event(plan, state, agent, observation, ended.took, entries)
+            ..execution_finished_event(plan, state, agent, observation, ended.took, entries)
         };
         self.commit(state, Event::ExecutionFinished(finished)).await?;
         Ok(None)
     }
 
+    /// Commits a failed attempt before the next attempt of the execution.
     async fn commit_failed_attempt(
         &mut self,
         plan: &Plan,
@@ -442,7 +447,7 @@ impl Executor<'_> {
         left: LedgerEntries,
         pause: Duration,
     ) -> Result<(), CommitError> {
-        let (Some(slot), Err(failure)) = (find_slot(state, agent), observation.result) else {
+        let (Some(slot), Err(failure)) = (find_execution_slot(state, agent), observation.result) else {
             return Ok(());
         };
         let failed = AttemptFailed {
@@ -450,7 +455,7 @@ impl Executor<'_> {
             agent: plan.agent_name(agent).clone(),
             execution: slot.start.execution,
             attempt: slot.attempt,
-            failure: left.complete_failure(failure),
+            failure: left.with_process_end(failure),
             usage: observation.usage,
             stderr: left.stderr,
             warnings: left.warnings,
@@ -460,28 +465,28 @@ impl Executor<'_> {
         self.commit(state, Event::AttemptFailed(failed)).await
     }
 
-    /// The turn has reached its time limit: executions that have not ended have failed.
-    async fn fail_remaining(
+    /// Commits the failure of every unfinished execution, because the turn has reached its time limit.
+    async fn fail_unfinished_executions(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
         attempts: &[RunningAttempt],
     ) -> Result<(), CommitError> {
-        for agent in queue_executions(state) {
+        for agent in list_pending_executions(state) {
             let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
             let (took, mut left) = match latest {
-                Some(attempt) => (attempt.stopwatch.since_start(), attempt.ledger.take_entries()),
+                Some(attempt) => (attempt.stopwatch.elapsed_with_pauses(), attempt.ledger.take_entries()),
                 None => (Duration::ZERO, LedgerEntries::default()),
             };
             let observation = AttemptResult {
                 result: Err(turn_timeout_failure()),
                 usage: left.usage,
-                exchange: left.take_request().into_iter().collect(),
+                exchange: left.take_open_request().into_iter().collect(),
                 answer: None,
                 parts: Vec::new(),
                 nested_answers: Vec::new(),
             };
-            let finished = finished_event(plan, state, agent, observation, took, left);
+            let finished = execution_finished_event(plan, state, agent, observation, took, left);
             self.commit(state, Event::ExecutionFinished(finished)).await?;
         }
         self.log.sync(SyncPoint::Commit).await

@@ -5,26 +5,26 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use crate::conversation::{ConversationState, Event, ExecutionEnd, PartEnded, Record, RunStarted};
+use crate::conversation::{ConversationState, Event, ExecutionEnd, PartAttemptEnded, Record, RunStarted};
 use crate::executor::{Executor, WallClock};
-use crate::records::{decode_record, encode_record};
+use crate::records::{append_record_line, parse_record_line};
 use crate::reporter::NoReporter;
-use crate::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use crate::runner::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use crate::store::{Durability, LogEnd, MemoryStore, RunId, RunStore, StoredRun};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, RunContext};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 
-/// The same output for the same execution, after as many detours as the seed says.
-struct Fated {
+/// Runner whose outputs depend only on the execution and the fate. The detours change the order in which executions end.
+struct FateRunner {
     fate: Arc<Vec<u8>>,
     detours: u64,
 }
 
-impl Runner for Fated {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+impl Runner for FateRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         if execution.parts.is_some() {
-            return perform(self.fate.clone(), self.detours, execution);
+            return perform_parts(self.fate.clone(), self.detours, execution);
         }
         let name: usize = execution.agent_name.bytes().map(usize::from).sum();
         let at = (name * 31 + execution.execution as usize * 7) % self.fate.len();
@@ -35,7 +35,7 @@ impl Runner for Fated {
                 tokio::task::yield_now().await;
             }
             if fate.is_multiple_of(5) {
-                return AttemptOutcome::from_failure(FailureKind::Exit, format!("fate {fate}"));
+                return AttemptEnd::from_failure(FailureKind::Exit, format!("fate {fate}"));
             }
             let target = format!("a{}", fate % 7);
             let output = json!({
@@ -44,7 +44,7 @@ impl Runner for Fated {
                 "agent_requests": [{"target_agent": target, "priority": fate % 4}],
             });
             match output {
-                Value::Object(output) => AttemptOutcome::from_output(output),
+                Value::Object(output) => AttemptEnd::from_output(output),
                 _ => unreachable!("an object"),
             }
         })
@@ -70,16 +70,16 @@ impl Runner for PlannedResults {
 
 /// A clock that always shows the same time.
 #[derive(Debug)]
-pub struct Frozen;
+pub struct FrozenClock;
 
-impl WallClock for Frozen {
+impl WallClock for FrozenClock {
     fn now(&self) -> DateTime<Utc> {
         DateTime::UNIX_EPOCH
     }
 }
 
 /// Returns the first event of a run with the input `go`.
-pub fn started() -> Event {
+pub fn run_started_event() -> Event {
     Event::RunStarted(Box::new(RunStarted {
         format: 1,
         run_id: "r".into(),
@@ -102,8 +102,8 @@ pub fn started() -> Event {
     }))
 }
 
-/// Continues from `records` with `first`, on a store in memory. Returns the final state and all records.
-pub fn drive(
+/// Drives the run from `records` with the event `first`, on a store in memory. Returns the final state and all records.
+pub fn drive_from_records(
     plan: &Arc<Plan>,
     fate: &Arc<Vec<u8>>,
     detours: u64,
@@ -125,7 +125,7 @@ pub fn drive_around(
         .enable_time()
         .build()
         .expect("a runtime");
-    let fated: Arc<dyn Runner> = Arc::new(Fated {
+    let fated: Arc<dyn Runner> = Arc::new(FateRunner {
         fate: fate.clone(),
         detours,
     });
@@ -136,7 +136,7 @@ pub fn drive_around(
     };
     let (_keep, interruptions) = tokio::sync::mpsc::unbounded_channel();
     runtime.block_on(async {
-        let run = stored(records).await;
+        let run = store_run(records).await;
         let mut state = ConversationState::new(plan.clone());
         let mut end = LogEnd::NEW;
         if !records.is_empty() {
@@ -149,7 +149,7 @@ pub fn drive_around(
             runners: plan.agent_ids().map(runner_for).collect(),
             log: &mut *log,
             reporter: &mut NoReporter,
-            clock: &Frozen,
+            clock: &FrozenClock,
             interruptions,
             timeout: None,
             secrets: crate::secrets::Secrets::default(),
@@ -164,13 +164,13 @@ pub fn drive_around(
             .await
             .expect("memory takes everything");
         let all = run.read_journal().await.expect("memory can be read").records;
-        all.iter().for_each(survives_a_journal);
+        all.iter().for_each(assert_journal_round_trip);
         (state, all)
     })
 }
 
-/// Returns a run that holds these records.
-async fn stored(records: &[Record]) -> Arc<dyn StoredRun> {
+/// Returns a run in memory with these records.
+async fn store_run(records: &[Record]) -> Arc<dyn StoredRun> {
     let store = MemoryStore::new();
     let run = store.create_run(&RunId::new("r"), "").await.expect("memory is empty");
     let mut log = run
@@ -183,17 +183,17 @@ async fn stored(records: &[Record]) -> Arc<dyn StoredRun> {
     run
 }
 
-/// An event comes back from a line of a journal as it was.
-fn survives_a_journal(record: &Record) {
+/// Panics if the record changes when it is written to a journal line and read again.
+fn assert_journal_round_trip(record: &Record) {
     let mut line = Vec::new();
-    encode_record(record, &mut line);
-    let read = decode_record(line.strip_suffix(b"\n").expect("a line ends")).expect("what was written can be read");
+    append_record_line(record, &mut line);
+    let read = parse_record_line(line.strip_suffix(b"\n").expect("a line ends")).expect("what was written can be read");
     assert_eq!(read, *record);
 }
 
-/// Performs an execution with parts, as the fate says: the list cannot be read, or has up to four items of which some fail,
-/// for good or at the first attempt. Parts that ended before are taken over.
-fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> BoxFuture<'static, AttemptOutcome> {
+/// Performs an execution with parts. The fate decides whether the list is invalid, how many parts run, and which parts fail.
+/// Reuses the parts that ended before.
+fn perform_parts(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> BoxFuture<'static, AttemptEnd> {
     let parts = execution.parts.take().expect("it has parts");
     let name: usize = execution.agent_name.bytes().map(usize::from).sum();
     let at = name * 31 + execution.execution as usize * 7;
@@ -201,7 +201,7 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> B
     Box::pin(async move {
         let list = fate(0);
         if list.is_multiple_of(7) {
-            return AttemptOutcome::from_failure(
+            return AttemptEnd::from_failure(
                 FailureKind::Schema,
                 "`for_each.in` evaluates to nothing; expected a list or a map",
             );
@@ -219,7 +219,7 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> B
                 tokio::task::yield_now().await;
             }
             let log = |end: ExecutionEnd, pause: Option<f64>| {
-                let part_ended = PartEnded {
+                let part_ended = PartAttemptEnded {
                     turn: execution.turn_count + 1,
                     agent: execution.agent_name.clone(),
                     execution: execution.execution,
@@ -251,12 +251,12 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> B
             log(end.clone(), None);
             ends.push(end);
         }
-        combined(&ends, fate(5))
+        combine_part_ends(&ends, fate(5))
     })
 }
 
-/// What the parts come to: a failure if one has failed, or everything together.
-fn combined(ends: &[ExecutionEnd], fate: u8) -> AttemptOutcome {
+/// Returns a failure if a part has failed and the fate decides so. Otherwise returns the results of all parts.
+fn combine_part_ends(ends: &[ExecutionEnd], fate: u8) -> AttemptEnd {
     let failed: Vec<Value> = ends
         .iter()
         .enumerate()
@@ -266,7 +266,7 @@ fn combined(ends: &[ExecutionEnd], fate: u8) -> AttemptOutcome {
         })
         .collect();
     if !failed.is_empty() && fate.is_multiple_of(2) {
-        return AttemptOutcome::from_failure(FailureKind::Exit, format!("{} parts failed", failed.len()));
+        return AttemptEnd::from_failure(FailureKind::Exit, format!("{} parts failed", failed.len()));
     }
     let items: Vec<Value> = ends
         .iter()
@@ -283,7 +283,7 @@ fn combined(ends: &[ExecutionEnd], fate: u8) -> AttemptOutcome {
         "agreed": fate.is_multiple_of(3),
     });
     match output {
-        Value::Object(output) => AttemptOutcome::from_output(output),
+        Value::Object(output) => AttemptEnd::from_output(output),
         _ => unreachable!("an object"),
     }
 }

@@ -3,5 +3,5 @@
 mod driver;
 mod fated;
 
-pub use driver::{Driver, Waited, plan_of, walk};
-pub use fated::{Frozen, drive, drive_around, started};
+pub use driver::{HandDrivenConversation, WaitCounts, build_plan, perform_random_conversation};
+pub use fated::{FrozenClock, drive_from_records, drive_around, run_started_event};

@@ -5,11 +5,11 @@ use std::io;
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
-/// A field whose JSON is longer than this number of bytes is stored beside the line.
-pub const LARGE: usize = 64 << 10;
+/// Largest number of bytes of a field in a journal line. Longer fields are stored in separate files.
+pub const MAX_INLINE_FIELD: usize = 64 << 10;
 
-/// The events with fields that may be stored beside the line, and these fields.
-const MOVABLE: [(&str, &[&str]); 9] = [
+/// Fields that can be stored in separate files, by event name.
+const MOVABLE_FIELDS: [(&str, &[&str]); 9] = [
     ("run_started", &["input", "context"]),
     ("message_added", &["text"]),
     ("reply_received", &["iteration"]),
@@ -21,42 +21,44 @@ const MOVABLE: [(&str, &[&str]); 9] = [
     ("execution_finished", &["output", "exchange"]),
 ];
 
-/// The storage for the large fields of a journal.
-pub trait LargeFields {
-    /// Stores the bytes and returns their name, the SHA-256 in hex. Storing the same bytes twice is not an error.
+/// Storage for the large fields of a journal.
+pub trait LargeFieldStorage {
+    /// Stores the bytes and returns their name, the SHA-256 in hex. Storing equal bytes twice is not an error.
     ///
     /// # Errors
     /// The bytes cannot be stored.
     fn store_field(&self, bytes: &[u8]) -> io::Result<String>;
 
-    /// Returns the text with this name, after a check that the name matches.
+    /// Loads the text with this name, and checks that the name is its digest.
     ///
     /// # Errors
     /// The reason why the text is not available.
     fn load_field(&self, name: &str) -> Result<String, String>;
 }
 
-/// The fields stored beside the line: field name → name in the storage.
-pub(super) type Moved = IndexMap<String, String>;
+/// Names in the storage, by the name of the stored field.
+pub(super) type StoredFieldNames = IndexMap<String, String>;
 
-/// The fields of an event's data, not parsed.
-type Fields = IndexMap<String, Box<RawValue>>;
+/// Unparsed fields of the data of an event.
+type RawEventFields = IndexMap<String, Box<RawValue>>;
 
-/// Moves the large fields out of the data that starts at `start` in `buffer`.
-pub(super) fn extract_large_fields(
-    large: &dyn LargeFields,
+/// Stores the large fields of the event in `large`, and removes them from the data that starts at `start` in `buffer`.
+pub(super) fn store_large_fields(
+    large: &dyn LargeFieldStorage,
     event: &str,
     buffer: &mut Vec<u8>,
     start: usize,
-) -> io::Result<Moved> {
-    let mut moved = Moved::new();
-    let movable = MOVABLE.iter().find(|(name, _)| *name == event);
-    let (Some((_, movable)), true) = (movable, buffer.len() - start > LARGE) else {
+) -> io::Result<StoredFieldNames> {
+    let mut moved = StoredFieldNames::new();
+    let movable = MOVABLE_FIELDS.iter().find(|(name, _)| *name == event);
+    let (Some((_, movable)), true) = (movable, buffer.len() - start > MAX_INLINE_FIELD) else {
         return Ok(moved);
     };
-    let mut fields: Fields = serde_json::from_slice(&buffer[start..])?;
+    let mut fields: RawEventFields = serde_json::from_slice(&buffer[start..])?;
     for field in *movable {
-        if fields.get(*field).is_some_and(|value| value.get().len() > LARGE)
+        if fields
+            .get(*field)
+            .is_some_and(|value| value.get().len() > MAX_INLINE_FIELD)
             && let Some(value) = fields.shift_remove(*field)
         {
             moved.insert((*field).to_owned(), large.store_field(value.get().as_bytes())?);
@@ -69,14 +71,14 @@ pub(super) fn extract_large_fields(
     Ok(moved)
 }
 
-/// Inserts the fields into the data from which they were taken.
-pub(super) fn insert_large_fields(
-    large: &dyn LargeFields,
+/// Loads the stored fields and inserts them into the data.
+pub(super) fn load_large_fields(
+    large: &dyn LargeFieldStorage,
     data: &RawValue,
-    moved: &Moved,
+    moved: &StoredFieldNames,
 ) -> Result<Box<RawValue>, String> {
     let unreadable = |error: serde_json::Error| error.to_string();
-    let mut fields: Fields = serde_json::from_str(data.get()).map_err(unreadable)?;
+    let mut fields: RawEventFields = serde_json::from_str(data.get()).map_err(unreadable)?;
     for (field, name) in moved {
         let value = RawValue::from_string(large.load_field(name)?).map_err(unreadable)?;
         fields.insert(field.clone(), value);

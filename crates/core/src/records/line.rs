@@ -12,15 +12,15 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::large::{LargeFields, Moved, extract_large_fields, insert_large_fields};
+use super::large::{LargeFieldStorage, StoredFieldNames, load_large_fields, store_large_fields};
 use crate::conversation::{Event, Record};
 
-/// The length of `,"crc":"00000000"}`.
-const TAIL: usize = 18;
+/// Number of bytes of `,"crc":"00000000"}`.
+const CHECKSUM_TAIL_LENGTH: usize = 18;
 
-/// The reason why a line is not a record.
+/// Reason why a line is not a valid record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LineError {
+pub enum JournalLineError {
     /// The line does not end like a complete line.
     #[error("the line is incomplete")]
     Incomplete,
@@ -35,27 +35,32 @@ pub enum LineError {
     Blob(String),
 }
 
+/// Keys of a journal line, with the data not parsed.
 #[derive(Deserialize)]
-struct RecordHead<'a> {
+struct UnparsedRecordLine<'a> {
     seq: u64,
     at: DateTime<Utc>,
     event: &'a str,
     #[serde(borrow)]
     data: &'a RawValue,
     #[serde(default)]
-    blobs: Moved,
+    blobs: StoredFieldNames,
 }
 
-/// Appends the line of the record, with its line break, to `buffer`.
-pub fn encode_record(record: &Record, buffer: &mut Vec<u8>) {
-    encode_with_storage(record, buffer, None).expect("events have string keys and are written to memory");
+/// Appends the line of the record to `buffer`, with a line break.
+pub fn append_record_line(record: &Record, buffer: &mut Vec<u8>) {
+    append_record_line_with_storage(record, buffer, None).expect("events have string keys and are written to memory");
 }
 
-/// Like `encode`, but large fields are stored beside the journal.
+/// Appends the line of the record to `buffer`. Stores large fields in `large`, if there is a storage.
 ///
 /// # Errors
 /// A large field cannot be stored.
-pub fn encode_with_storage(record: &Record, buffer: &mut Vec<u8>, large: Option<&dyn LargeFields>) -> io::Result<()> {
+pub fn append_record_line_with_storage(
+    record: &Record,
+    buffer: &mut Vec<u8>,
+    large: Option<&dyn LargeFieldStorage>,
+) -> io::Result<()> {
     let start = buffer.len();
     buffer.extend_from_slice(b"{\"seq\":");
     write_number(buffer, record.seq);
@@ -65,10 +70,10 @@ pub fn encode_with_storage(record: &Record, buffer: &mut Vec<u8>, large: Option<
     buffer.extend_from_slice(record.event.event_name().as_bytes());
     buffer.extend_from_slice(b"\",\"data\":");
     let data = buffer.len();
-    encode_data(&record.event, buffer);
-    escape_controls(buffer, data);
+    append_event_data(&record.event, buffer);
+    escape_control_characters(buffer, data);
     if let Some(large) = large {
-        let moved = extract_large_fields(large, record.event.event_name(), buffer, data)?;
+        let moved = store_large_fields(large, record.event.event_name(), buffer, data)?;
         if !moved.is_empty() {
             buffer.extend_from_slice(b",\"blobs\":");
             serde_json::to_writer(&mut *buffer, &moved)?;
@@ -76,15 +81,19 @@ pub fn encode_with_storage(record: &Record, buffer: &mut Vec<u8>, large: Option<
     }
     let crc = crc32fast::hash(&buffer[start..]);
     let mut tail = *b",\"crc\":\"00000000\"}\n";
-    for (nibble, digit) in tail[TAIL - 10..TAIL - 2].iter_mut().rev().enumerate() {
+    for (nibble, digit) in tail[CHECKSUM_TAIL_LENGTH - 10..CHECKSUM_TAIL_LENGTH - 2]
+        .iter_mut()
+        .rev()
+        .enumerate()
+    {
         *digit = b"0123456789abcdef"[(crc >> (4 * nibble) & 0xf) as usize];
     }
     buffer.extend_from_slice(&tail);
     Ok(())
 }
 
-/// Spells out characters that a terminal obeys, for those who look at the journal or print it.
-fn escape_controls(buffer: &mut Vec<u8>, from: usize) {
+/// Escapes control characters in the JSON from this position, so that a terminal does not execute them.
+fn escape_control_characters(buffer: &mut Vec<u8>, from: usize) {
     let Ok(text) = std::str::from_utf8(&buffer[from..]) else {
         return;
     };
@@ -94,11 +103,12 @@ fn escape_controls(buffer: &mut Vec<u8>, from: usize) {
     }
 }
 
+/// Appends a decimal number.
 fn write_number(buffer: &mut Vec<u8>, number: u64) {
     serde_json::to_writer(buffer, &number).expect("memory can be written");
 }
 
-/// RFC 3339 in UTC with microseconds. Written by hand because every event has a time and the general function is slow.
+/// Appends the time as RFC 3339 in UTC with microseconds. Formats by hand, because every event has a time and chrono is slower.
 fn write_time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
     // Each part of a `DateTime` is converted on its own, so the conversion comes first.
     let naive = at.naive_utc();
@@ -129,7 +139,8 @@ fn write_time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
     buffer.extend_from_slice(&text);
 }
 
-fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
+/// Appends the data of the event as JSON.
+fn append_event_data(event: &Event, buffer: &mut Vec<u8>) {
     let result = match event {
         Event::RunStarted(data) => serde_json::to_writer(buffer, data),
         Event::RunResumed(data) => serde_json::to_writer(buffer, data),
@@ -154,32 +165,42 @@ fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
     result.expect("events have string keys and are written to memory");
 }
 
-/// Reads a line without its line break. The line must not have fields stored beside the journal.
-pub fn decode_record(line: &[u8]) -> Result<Record, LineError> {
-    decode_with_storage(line, None)
+/// Parses a line without its line break. A line with separately stored fields is an error.
+pub fn parse_record_line(line: &[u8]) -> Result<Record, JournalLineError> {
+    parse_record_line_with_storage(line, None)
 }
 
-/// Reads a line without its line break, and inserts the fields that are stored beside the journal.
-pub fn decode_with_storage(line: &[u8], large: Option<&dyn LargeFields>) -> Result<Record, LineError> {
-    let body_end = line.len().checked_sub(TAIL).ok_or(LineError::Incomplete)?;
+/// Parses a line without its line break. Loads the separately stored fields from `large`.
+pub fn parse_record_line_with_storage(
+    line: &[u8],
+    large: Option<&dyn LargeFieldStorage>,
+) -> Result<Record, JournalLineError> {
+    let body_end = line
+        .len()
+        .checked_sub(CHECKSUM_TAIL_LENGTH)
+        .ok_or(JournalLineError::Incomplete)?;
     let (body, tail) = line.split_at(body_end);
     let crc = tail
         .strip_prefix(b",\"crc\":\"")
         .and_then(|rest| rest.strip_suffix(b"\"}"))
         .and_then(|digits| std::str::from_utf8(digits).ok())
         .and_then(|digits| u32::from_str_radix(digits, 16).ok())
-        .ok_or(LineError::Incomplete)?;
+        .ok_or(JournalLineError::Incomplete)?;
     if crc32fast::hash(body) != crc {
-        return Err(LineError::Checksum);
+        return Err(JournalLineError::Checksum);
     }
-    let head: RecordHead = serde_json::from_slice(line).map_err(content_error)?;
+    let head: UnparsedRecordLine = serde_json::from_slice(line).map_err(content_error)?;
     let event = match (head.blobs.is_empty(), large) {
-        (true, _) => decode_event(head.event, head.data)?,
+        (true, _) => parse_event(head.event, head.data)?,
         (false, Some(large)) => {
-            let full_data = insert_large_fields(large, head.data, &head.blobs).map_err(LineError::Blob)?;
-            decode_event(head.event, &full_data)?
+            let full_data = load_large_fields(large, head.data, &head.blobs).map_err(JournalLineError::Blob)?;
+            parse_event(head.event, &full_data)?
         }
-        (false, None) => return Err(LineError::Blob("the line was read without its journal".to_owned())),
+        (false, None) => {
+            return Err(JournalLineError::Blob(
+                "the line was read without its journal".to_owned(),
+            ));
+        }
     };
     Ok(Record {
         seq: head.seq,
@@ -188,37 +209,40 @@ pub fn decode_with_storage(line: &[u8], large: Option<&dyn LargeFields>) -> Resu
     })
 }
 
-fn decode_event(name: &str, data: &RawValue) -> Result<Event, LineError> {
+/// Parses the data of the event with this name.
+fn parse_event(name: &str, data: &RawValue) -> Result<Event, JournalLineError> {
     Ok(match name {
-        "run_started" => Event::RunStarted(parse_data(data)?),
-        "run_resumed" => Event::RunResumed(parse_data(data)?),
-        "message_added" => Event::MessageAdded(parse_data(data)?),
-        "context_set" => Event::ContextSet(parse_data(data)?),
-        "turn_started" => Event::TurnStarted(parse_data(data)?),
-        "execution_started" => Event::ExecutionStarted(parse_data(data)?),
-        "reply_received" => Event::ReplyReceived(parse_data(data)?),
-        "request_stopped" => Event::RequestStopped(parse_data(data)?),
-        "permission_decided" => Event::PermissionDecided(parse_data(data)?),
-        "tool_call_started" => Event::ToolCallStarted(parse_data(data)?),
-        "tool_call_ended" => Event::ToolCallEnded(parse_data(data)?),
+        "run_started" => Event::RunStarted(parse_event_data(data)?),
+        "run_resumed" => Event::RunResumed(parse_event_data(data)?),
+        "message_added" => Event::MessageAdded(parse_event_data(data)?),
+        "context_set" => Event::ContextSet(parse_event_data(data)?),
+        "turn_started" => Event::TurnStarted(parse_event_data(data)?),
+        "execution_started" => Event::ExecutionStarted(parse_event_data(data)?),
+        "reply_received" => Event::ReplyReceived(parse_event_data(data)?),
+        "request_stopped" => Event::RequestStopped(parse_event_data(data)?),
+        "permission_decided" => Event::PermissionDecided(parse_event_data(data)?),
+        "tool_call_started" => Event::ToolCallStarted(parse_event_data(data)?),
+        "tool_call_ended" => Event::ToolCallEnded(parse_event_data(data)?),
         "nested_request_answered" => Event::NestedRequestAnswered(parse_data(data)?),
-        "attempt_failed" => Event::AttemptFailed(parse_data(data)?),
-        "part_ended" => Event::PartEnded(parse_data(data)?),
-        "execution_finished" => Event::ExecutionFinished(parse_data(data)?),
-        "input_requested" => Event::InputRequested(parse_data(data)?),
-        "interrupted" => Event::Interrupted(parse_data(data)?),
-        "turn_finished" => Event::TurnFinished(parse_data(data)?),
-        "run_ended" => Event::RunEnded(parse_data(data)?),
-        other => return Err(LineError::Content(format!("unknown event `{other}`"))),
+        "attempt_failed" => Event::AttemptFailed(parse_event_data(data)?),
+        "part_ended" => Event::PartEnded(parse_event_data(data)?),
+        "execution_finished" => Event::ExecutionFinished(parse_event_data(data)?),
+        "input_requested" => Event::InputRequested(parse_event_data(data)?),
+        "interrupted" => Event::Interrupted(parse_event_data(data)?),
+        "turn_finished" => Event::TurnFinished(parse_event_data(data)?),
+        "run_ended" => Event::RunEnded(parse_event_data(data)?),
+        other => return Err(JournalLineError::Content(format!("unknown event `{other}`"))),
     })
 }
 
-fn parse_data<T: DeserializeOwned>(data: &RawValue) -> Result<T, LineError> {
+/// Parses the data of an event as this type.
+fn parse_event_data<T: DeserializeOwned>(data: &RawValue) -> Result<T, JournalLineError> {
     serde_json::from_str(data.get()).map_err(content_error)
 }
 
-fn content_error(error: serde_json::Error) -> LineError {
-    LineError::Content(error.to_string())
+/// Creates the error of content that is not valid.
+fn content_error(error: serde_json::Error) -> JournalLineError {
+    JournalLineError::Content(error.to_string())
 }
 
 #[cfg(test)]
@@ -257,11 +281,11 @@ mod tests {
             }),
         };
         let mut buffer = b"before".to_vec();
-        encode_record(&record, &mut buffer);
+        append_record_line(&record, &mut buffer);
         let line = String::from_utf8(buffer.split_off(6)).expect("text");
         let body = r#"{"seq":3,"at":"2026-11-21T09:08:07.500000Z","event":"interrupted","data":{"cause":"ctrl_c"}"#;
         let crc = crc32fast::hash(body.as_bytes());
         assert_eq!(line, format!("{body},\"crc\":\"{crc:08x}\"}}\n"));
-        assert_eq!(decode_record(line.trim_end().as_bytes()), Ok(record));
+        assert_eq!(parse_record_line(line.trim_end().as_bytes()), Ok(record));
     }
 }

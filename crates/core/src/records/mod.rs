@@ -7,5 +7,8 @@
 mod large;
 mod line;
 
-pub use large::{LARGE, LargeFields};
-pub use line::{LineError, decode_record, decode_with_storage, encode_record, encode_with_storage};
+pub use large::{LargeFieldStorage, MAX_INLINE_FIELD};
+pub use line::{
+    JournalLineError, append_record_line, append_record_line_with_storage, parse_record_line,
+    parse_record_line_with_storage,
+};

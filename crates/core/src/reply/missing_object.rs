@@ -5,26 +5,27 @@ use serde_json::Value;
 
 use ensemble_language::data::JsonMap;
 
-use super::{find_fenced_object_line, find_lone_block, find_object, find_open_fence, list_fenced_blocks};
+use super::{
+    find_block_as_whole_text, find_fenced_object_line, find_json_object, find_unclosed_fence_line, list_json_blocks,
+};
 
 /// The maximum number of lines at which a JSON object is looked for in a text.
 const MAX_CANDIDATES: usize = 20;
 
 /// The number of characters that a description quotes before and after a position.
-const QUOTED: usize = 20;
+const QUOTED_CHARACTERS: usize = 20;
 
-/// A JSON object on lines of its own, with text around it.
+/// JSON object on separate lines of a text, with other text around the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SurroundedObject {
+pub struct ObjectInText {
     /// The line in which the object begins, from 1.
     pub line: usize,
     /// The place of the text: `before`, `after` or `before and after` the object.
     pub place: &'static str,
 }
 
-/// Returns the first JSON object that begins and ends with a line and has text around it. An empty object is rather a part
-/// of a program.
-pub fn find_surrounded_object(text: &str) -> Option<SurroundedObject> {
+/// Finds the first JSON object that starts and ends with a line and has text around it. Ignores an empty object, which is more likely code.
+pub fn find_object_in_text(text: &str) -> Option<ObjectInText> {
     let mut start = 0;
     let mut candidates = Vec::new();
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -34,11 +35,11 @@ pub fn find_surrounded_object(text: &str) -> Option<SurroundedObject> {
         start += line.len();
     }
     candidates.into_iter().find_map(|(line, start)| {
-        let following_text = &text[start + measure_object(&text[start..])?..];
+        let following_text = &text[start + measure_first_object(&text[start..])?..];
         let (ending, after) = following_text.split_once('\n').unwrap_or((following_text, ""));
-        ending.trim().is_empty().then(|| SurroundedObject {
+        ending.trim().is_empty().then(|| ObjectInText {
             line,
-            place: describe_place(&text[..start], after),
+            place: describe_surrounding_text(&text[..start], after),
         })
     })
 }
@@ -52,38 +53,41 @@ pub fn unread_keys_warning(text: &str) -> Option<String> {
     ))
 }
 
-/// Returns why a reply has no JSON object, with the position. Returns `None` if it has one.
+/// Describes why a reply is not one JSON object, with the position. Returns `None` if the reply contains an object.
 pub fn describe_missing_object(text: &str) -> Option<String> {
     let text = strip_byte_order_mark(text);
-    if find_object(text).is_some() {
+    if find_json_object(text).is_some() {
         return None;
     }
     if text.trim().is_empty() {
         return Some("the reply is empty; expected a JSON object".to_owned());
     }
-    if let Some(line) = find_open_fence(text) {
+    if let Some(line) = find_unclosed_fence_line(text) {
         return Some(format!(
             "the reply is not JSON: the code fence that opens in line {line} is not closed"
         ));
     }
-    let lone_block = find_lone_block(text.trim());
+    let lone_block = find_block_as_whole_text(text.trim());
     let is_fenced = lone_block.is_some();
     let (json, first_line) = match lone_block {
         // The line of the fence, and blank lines before it.
-        Some(block) => (block, 2 + count_blank_lines(text)),
+        Some(block) => (block, 2 + count_leading_blank_lines(text)),
         None => (text.to_owned(), 1),
     };
     let error = match serde_json::from_str::<Value>(&json) {
         Ok(value) => {
             return Some(format!(
                 "the reply is {}; expected a JSON object",
-                describe_type(&value)
+                describe_json_type(&value)
             ));
         }
         Err(error) => error,
     };
-    let blocks = list_fenced_blocks(text);
-    let objects = blocks.iter().filter(|block| measure_object(block).is_some()).count();
+    let blocks = list_json_blocks(text);
+    let objects = blocks
+        .iter()
+        .filter(|block| measure_first_object(block).is_some())
+        .count();
     if objects > 1 {
         return Some(format!(
             "the reply has {objects} JSON objects in code fences; expected one"
@@ -99,9 +103,9 @@ fn describe_object_in_text(text: &str) -> Option<String> {
     let starts = text.match_indices('{').map(|(at, _)| at).take(MAX_CANDIDATES);
     let found = starts
         .clone()
-        .find_map(|start| Some((start, measure_object(&text[start..])?)));
+        .find_map(|start| Some((start, measure_first_object(&text[start..])?)));
     if let Some((start, length)) = found {
-        let place = describe_place(&text[..start], &text[start + length..]);
+        let place = describe_surrounding_text(&text[..start], &text[start + length..]);
         let (line, column) = find_position(text, start);
         let quoted = match text[..start].trim().is_empty() {
             true => quote_around(&text[start + length..], 0),
@@ -118,24 +122,25 @@ fn describe_object_in_text(text: &str) -> Option<String> {
         .filter(|start| !text[..*start].trim().is_empty())?;
     let error = serde_json::from_str::<Value>(&text[start..]).err()?;
     let (line, column) = find_position(text, start);
-    let at = start + find_offset(&text[start..], &error);
+    let at = start + find_error_offset(&text[start..], &error);
     let (error_line, error_column) = find_position(text, at);
     Some(format!(
         "there is text before the JSON object in line {line}, column {column}, and the object is not valid: {} in line \
          {error_line}, column {error_column}, at {}",
-        describe_error(&error),
+        error_without_position(&error),
         quote_around(text, at)
     ))
 }
 
+/// Describes a JSON syntax error with its position in the reply. `first_line` is the line at which the JSON starts.
 fn describe_syntax_error(json: &str, error: &serde_json::Error, first_line: usize) -> String {
-    let at = find_offset(json, error);
+    let at = find_error_offset(json, error);
     let (line, column) = find_position(json, at);
     let line = line + first_line - 1;
     match json.trim_start().starts_with(['{', '[']) {
         true => format!(
             "the reply is not valid JSON: {} in line {line}, column {column}, at {}",
-            describe_error(error),
+            error_without_position(error),
             quote_around(json, at)
         ),
         false => format!(
@@ -146,12 +151,13 @@ fn describe_syntax_error(json: &str, error: &serde_json::Error, first_line: usiz
 }
 
 /// Returns the error without its position.
-fn describe_error(error: &serde_json::Error) -> String {
+fn error_without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
-fn describe_type(value: &Value) -> String {
+/// Describes the type of a JSON value for a message.
+fn describe_json_type(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("a JSON list with {} items", items.len()),
         Value::Object(_) => "a JSON object".to_owned(),
@@ -161,7 +167,8 @@ fn describe_type(value: &Value) -> String {
     }
 }
 
-fn describe_place(before: &str, after: &str) -> &'static str {
+/// Returns where other text is: `before`, `after` or `before and after` the object.
+fn describe_surrounding_text(before: &str, after: &str) -> &'static str {
     match (before.trim().is_empty(), after.trim().is_empty()) {
         (false, true) => "before",
         (true, false) => "after",
@@ -169,26 +176,27 @@ fn describe_place(before: &str, after: &str) -> &'static str {
     }
 }
 
-/// Returns the length of the JSON object with which the text begins. Returns `None` if there is none, or if it is empty.
-fn measure_object(text: &str) -> Option<usize> {
+/// Returns the length in bytes of the JSON object at the start of the text. Returns `None` without an object or for an empty object.
+fn measure_first_object(text: &str) -> Option<usize> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<JsonMap>();
     values.next()?.ok().filter(|object| !object.is_empty())?;
     Some(values.byte_offset())
 }
 
-fn count_blank_lines(text: &str) -> usize {
+/// Returns the number of blank lines at the start of the text.
+fn count_leading_blank_lines(text: &str) -> usize {
     text.lines().take_while(|line| line.trim().is_empty()).count()
 }
 
-/// Returns the offset of the character at which the parser has stopped.
-fn find_offset(text: &str, error: &serde_json::Error) -> usize {
+/// Returns the byte offset of the character at which the parser stopped.
+fn find_error_offset(text: &str, error: &serde_json::Error) -> usize {
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     let start: usize = lines.map(str::len).sum();
     let at = (start + error.column().saturating_sub(1)).min(text.len());
     text.floor_char_boundary(at)
 }
 
-/// Returns the line and the column of an offset, from 1.
+/// Returns the line and the column of a byte offset, both from 1.
 fn find_position(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -200,10 +208,10 @@ fn find_position(text: &str, at: usize) -> (usize, usize) {
 
 /// Returns the text around an offset, on one line and in backticks.
 fn quote_around(text: &str, at: usize) -> String {
-    let before: Vec<char> = text[..at].chars().rev().take(QUOTED).collect();
-    let is_cut = text[..at].chars().count() > QUOTED;
-    let after: String = text[at..].chars().take(QUOTED).collect();
-    let is_longer = text[at..].chars().count() > QUOTED;
+    let before: Vec<char> = text[..at].chars().rev().take(QUOTED_CHARACTERS).collect();
+    let is_cut = text[..at].chars().count() > QUOTED_CHARACTERS;
+    let after: String = text[at..].chars().take(QUOTED_CHARACTERS).collect();
+    let is_longer = text[at..].chars().count() > QUOTED_CHARACTERS;
     let quoted: String = before.into_iter().rev().chain(after.chars()).collect();
     let words: Vec<&str> = quoted.split_whitespace().collect();
     let (start, end) = (if is_cut { "…" } else { "" }, if is_longer { "…" } else { "" });
@@ -283,7 +291,7 @@ mod tests {
                 .collect();
             assert_eq!(
                 describe_missing_object(&text).is_none(),
-                find_object(&text).is_some(),
+                find_json_object(&text).is_some(),
                 "{text:?}"
             );
         }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The address of a question or of a permission request. The empty address is that of the outermost run.
+/// Address of a question or of a permission request: the path of agents to the agent that asks. The empty address is the outermost run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RequestAddress(Vec<AddressSegment>);
 
-/// An agent of an address, with its part and its calls.
+/// Agent of an address, with its part and its tool calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AddressSegment {
     /// The agent.
@@ -23,19 +23,19 @@ pub struct AddressSegment {
     /// With `for_each`: the key of the part.
     pub part: Option<Arc<str>>,
     /// The calls of tools, each inside the one before.
-    pub calls: Vec<AddressCall>,
+    pub calls: Vec<AddressToolCall>,
 }
 
-/// A call of a tool in an address.
+/// Tool call in an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AddressCall {
+pub struct AddressToolCall {
     /// The tool: its name, or `SERVER.TOOL`.
     pub tool: Arc<str>,
     /// The number of the call among the calls of the tool in the execution, from 1.
     pub number: u32,
 }
 
-/// An error that says why a text is not an address.
+/// Error about a text that is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an address of a question, such as `agent`, `outer.agent`, `agent[part]` or `agent/tool#1`")]
 pub struct AddressError {
@@ -46,12 +46,12 @@ pub struct AddressError {
 impl RequestAddress {
     /// Returns the address of an agent of the outermost run.
     pub fn for_agent(agent: impl Into<Arc<str>>) -> Self {
-        Self::default().with_agent(agent.into())
+        Self::default().append_agent(agent.into())
     }
 
-    /// Returns the address of an agent of the run at this address.
+    /// Returns the address of an agent in the run at this address.
     #[must_use]
-    pub fn with_agent(&self, agent: Arc<str>) -> Self {
+    pub fn append_agent(&self, agent: Arc<str>) -> Self {
         let mut segments = self.0.clone();
         segments.push(AddressSegment {
             agent,
@@ -63,17 +63,18 @@ impl RequestAddress {
 
     /// Returns the address of a part of this execution.
     #[must_use]
-    pub fn with_part(&self, key: Arc<str>) -> Self {
-        self.with_last(|segment| segment.part = Some(key))
+    pub fn set_last_part(&self, key: Arc<str>) -> Self {
+        self.with_changed_last_segment(|segment| segment.part = Some(key))
     }
 
-    /// Returns the address of a call of a tool in this execution.
+    /// Returns the address of a tool call in this execution.
     #[must_use]
-    pub fn with_call(&self, tool: Arc<str>, number: u32) -> Self {
-        self.with_last(|segment| segment.calls.push(AddressCall { tool, number }))
+    pub fn append_tool_call(&self, tool: Arc<str>, number: u32) -> Self {
+        self.with_changed_last_segment(|segment| segment.calls.push(AddressToolCall { tool, number }))
     }
 
-    fn with_last(&self, change: impl FnOnce(&mut AddressSegment)) -> Self {
+    /// Returns the address with a changed last segment. Returns the empty address unchanged.
+    fn with_changed_last_segment(&self, change: impl FnOnce(&mut AddressSegment)) -> Self {
         let mut segments = self.0.clone();
         if let Some(last) = segments.last_mut() {
             change(last);
@@ -81,7 +82,7 @@ impl RequestAddress {
         Self(segments)
     }
 
-    /// Returns the address of the agent that makes the call of this address; the address itself if it is none of a call.
+    /// Removes the last tool call of the last segment, so that the address is that of the agent that makes the call.
     #[must_use]
     pub fn without_last_call(&self) -> Self {
         let mut segments = self.0.clone();
@@ -91,6 +92,7 @@ impl RequestAddress {
         Self(segments)
     }
 
+    /// Creates the address from its segments, the outermost first.
     pub(super) fn from_segments(segments: Vec<AddressSegment>) -> Self {
         Self(segments)
     }
@@ -105,18 +107,18 @@ impl RequestAddress {
         self.0.is_empty()
     }
 
-    /// Returns the agent of the innermost run; empty for the outermost run.
-    pub fn agent_name(&self) -> &str {
+    /// Returns the agent of the last segment. Returns an empty text for the outermost run.
+    pub fn asking_agent(&self) -> &str {
         self.0.last().map_or("", |segment| &segment.agent)
     }
 
-    /// Returns whether the text is the bare name of the agent that asks, without its path, part and call.
-    pub fn is_named(&self, name: &str) -> bool {
-        self.agent_name() == name
+    /// Returns whether the agent of the last segment has this name. Ignores the path, the part and the calls.
+    pub fn ends_with_agent(&self, name: &str) -> bool {
+        self.asking_agent() == name
     }
 
-    /// Splits `ADDRESS=TEXT` at the first `=` outside of quotes and brackets. Returns `None` if there is none.
-    pub fn split_assignment(text: &str) -> Option<(&str, &str)> {
+    /// Splits `ADDRESS=TEXT` at the first `=` outside of quotes and brackets. Returns `None` without such a `=`.
+    pub fn split_address_assignment(text: &str) -> Option<(&str, &str)> {
         let (mut is_quoted, mut is_escaped, mut depth) = (false, false, 0_usize);
         for (at, char) in text.char_indices() {
             match char {
@@ -140,15 +142,15 @@ impl fmt::Display for RequestAddress {
             if at > 0 {
                 f.write_str(".")?;
             }
-            write_name(f, &segment.agent, is_special_in_agent)?;
+            write_quoted_if_special(f, &segment.agent, is_special_in_agent_name)?;
             if let Some(key) = &segment.part {
                 f.write_str("[")?;
-                write_name(f, key, is_special_in_key)?;
+                write_quoted_if_special(f, key, is_special_in_part_key)?;
                 f.write_str("]")?;
             }
             for call in &segment.calls {
                 f.write_str("/")?;
-                write_name(f, &call.tool, is_special_in_tool)?;
+                write_quoted_if_special(f, &call.tool, is_special_in_tool_name)?;
                 write!(f, "#{}", call.number)?;
             }
         }
@@ -156,19 +158,23 @@ impl fmt::Display for RequestAddress {
     }
 }
 
-fn is_special_in_agent(char: char) -> bool {
-    matches!(char, '.' | '/') || is_special_in_tool(char)
+/// Returns whether an agent name with this character must be quoted.
+fn is_special_in_agent_name(char: char) -> bool {
+    matches!(char, '.' | '/') || is_special_in_tool_name(char)
 }
 
-fn is_special_in_key(char: char) -> bool {
+/// Returns whether a part key with this character must be quoted.
+fn is_special_in_part_key(char: char) -> bool {
     matches!(char, '[' | ']' | '"') || char.is_control()
 }
 
-fn is_special_in_tool(char: char) -> bool {
+/// Returns whether a tool name with this character must be quoted.
+fn is_special_in_tool_name(char: char) -> bool {
     matches!(char, '#' | '"' | '=' | '[' | ']') || char.is_whitespace() || char.is_control()
 }
 
-fn write_name(f: &mut fmt::Formatter<'_>, name: &str, is_special: fn(char) -> bool) -> fmt::Result {
+/// Writes the name, as a JSON string if the name is empty or has a special character.
+fn write_quoted_if_special(f: &mut fmt::Formatter<'_>, name: &str, is_special: fn(char) -> bool) -> fmt::Result {
     if name.is_empty() || name.contains(is_special) {
         return f.write_str(&serde_json::Value::from(name).to_string());
     }
@@ -179,27 +185,28 @@ impl FromStr for RequestAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut reader = AddressReader {
+        let mut reader = AddressParser {
             text,
             chars: text.char_indices().peekable(),
         };
         reader
-            .read_address()
+            .parse_address()
             .ok_or_else(|| AddressError { text: text.to_owned() })
     }
 }
 
-/// Reads an address from its beginning.
-struct AddressReader<'t> {
+/// Parser of an address text.
+struct AddressParser<'t> {
     text: &'t str,
     chars: Peekable<CharIndices<'t>>,
 }
 
-impl AddressReader<'_> {
-    fn read_address(&mut self) -> Option<RequestAddress> {
+impl AddressParser<'_> {
+    /// Parses segments up to the end of the text. Returns `None` for invalid text.
+    fn parse_address(&mut self) -> Option<RequestAddress> {
         let mut segments = Vec::new();
         loop {
-            segments.push(self.read_segment()?);
+            segments.push(self.parse_segment()?);
             match self.chars.next() {
                 None => return Some(RequestAddress(segments)),
                 Some((_, '.')) => {}
@@ -208,31 +215,33 @@ impl AddressReader<'_> {
         }
     }
 
-    fn read_segment(&mut self) -> Option<AddressSegment> {
-        let agent = self.read_name(is_special_in_agent)?;
-        let part = match self.take_char('[') {
-            true => Some(self.read_name(is_special_in_key)?),
+    /// Parses an agent with its part and its tool calls. A call without a number is the first call.
+    fn parse_segment(&mut self) -> Option<AddressSegment> {
+        let agent = self.parse_name(is_special_in_agent_name)?;
+        let part = match self.consume_char('[') {
+            true => Some(self.parse_name(is_special_in_part_key)?),
             false => None,
         };
-        if part.is_some() && !self.take_char(']') {
+        if part.is_some() && !self.consume_char(']') {
             return None;
         }
         let mut calls = Vec::new();
-        while self.take_char('/') {
-            let tool = self.read_name(is_special_in_tool)?;
-            let number = if self.take_char('#') {
-                self.read_number()?
+        while self.consume_char('/') {
+            let tool = self.parse_name(is_special_in_tool_name)?;
+            let number = if self.consume_char('#') {
+                self.parse_number()?
             } else {
                 return None;
             };
-            calls.push(AddressCall { tool, number });
+            calls.push(AddressToolCall { tool, number });
         }
         Some(AddressSegment { agent, part, calls })
     }
 
-    fn read_name(&mut self, is_special: fn(char) -> bool) -> Option<Arc<str>> {
-        let begin = self.peek_index();
-        if self.take_char('"') {
+    /// Parses a plain name up to a special character, or a JSON string.
+    fn parse_name(&mut self, is_special: fn(char) -> bool) -> Option<Arc<str>> {
+        let begin = self.next_char_offset();
+        if self.consume_char('"') {
             let mut is_escaped = false;
             loop {
                 match self.chars.next()?.1 {
@@ -242,26 +251,28 @@ impl AddressReader<'_> {
                     _ => {}
                 }
             }
-            let quoted = &self.text[begin..self.peek_index()];
+            let quoted = &self.text[begin..self.next_char_offset()];
             return Some(serde_json::from_str::<String>(quoted).ok()?.into());
         }
         while self.chars.next_if(|(_, char)| !is_special(*char)).is_some() {}
-        let name = &self.text[begin..self.peek_index()];
+        let name = &self.text[begin..self.next_char_offset()];
         (!name.is_empty()).then(|| name.into())
     }
 
-    fn read_number(&mut self) -> Option<u32> {
-        let begin = self.peek_index();
+    /// Parses decimal digits. Returns `None` without digits or on overflow.
+    fn parse_number(&mut self) -> Option<u32> {
+        let begin = self.next_char_offset();
         while self.chars.next_if(|(_, char)| char.is_ascii_digit()).is_some() {}
-        self.text[begin..self.peek_index()].parse().ok()
+        self.text[begin..self.next_char_offset()].parse().ok()
     }
 
-    fn take_char(&mut self, expected: char) -> bool {
+    /// Consumes the next character if it is the expected one. Returns whether it was.
+    fn consume_char(&mut self, expected: char) -> bool {
         self.chars.next_if(|(_, char)| *char == expected).is_some()
     }
 
-    /// Returns the position of the next character in the text.
-    fn peek_index(&mut self) -> usize {
+    /// Returns the byte offset of the next character, or the length of the text at the end.
+    fn next_char_offset(&mut self) -> usize {
         self.chars.peek().map_or(self.text.len(), |(at, _)| *at)
     }
 }
@@ -294,20 +305,24 @@ mod tests {
         let each = RequestAddress::for_agent("each");
         let bot = RequestAddress::for_agent("bot");
         for (address, text) in [
-            (left.with_agent("ok".into()), "left.ok"),
-            (each.with_part("alpha".into()).with_agent("ok".into()), "each[alpha].ok"),
-            (bot.with_call("pay".into(), 2), "bot/pay#2"),
-            (bot.with_call("files.write".into(), 1), "bot/files.write#1"),
+            (left.append_agent("ok".into()), "left.ok"),
             (
-                bot.with_call("helper".into(), 1).with_call("pay".into(), 3),
+                each.set_last_part("alpha".into()).append_agent("ok".into()),
+                "each[alpha].ok",
+            ),
+            (bot.append_tool_call("pay".into(), 2), "bot/pay#2"),
+            (bot.append_tool_call("files.write".into(), 1), "bot/files.write#1"),
+            (
+                bot.append_tool_call("helper".into(), 1)
+                    .append_tool_call("pay".into(), 3),
                 "bot/helper#1/pay#3",
             ),
             (
-                bot.with_call("look".into(), 1).with_agent("gate".into()),
+                bot.append_tool_call("look".into(), 1).append_agent("gate".into()),
                 "bot/look#1.gate",
             ),
             (RequestAddress::for_agent("v1.2"), r#""v1.2""#),
-            (each.with_part("a]b".into()), r#"each["a]b"]"#),
+            (each.set_last_part("a]b".into()), r#"each["a]b"]"#),
         ] {
             assert_eq!(address.to_string(), text);
             assert_eq!(text.parse(), Ok(address));
@@ -331,12 +346,12 @@ mod tests {
             (r#""a=b".ok=yes"#, Some((r#""a=b".ok"#, "yes"))),
             ("gate", None),
         ] {
-            assert_eq!(RequestAddress::split_assignment(text), split);
+            assert_eq!(RequestAddress::split_address_assignment(text), split);
         }
     }
 
     fn any_address() -> impl Strategy<Value = RequestAddress> {
-        let call = (".{1,6}", 1_u32..99).prop_map(|(tool, number)| AddressCall {
+        let call = (".{1,6}", 1_u32..99).prop_map(|(tool, number)| AddressToolCall {
             tool: tool.into(),
             number,
         });
@@ -359,7 +374,7 @@ mod tests {
             let text = address.to_string();
             prop_assert_eq!(text.parse(), Ok(address));
             let assignment = format!("{text}={answer}");
-            prop_assert_eq!(RequestAddress::split_assignment(&assignment), Some((&*text, &*answer)));
+            prop_assert_eq!(RequestAddress::split_address_assignment(&assignment), Some((&*text, &*answer)));
         }
     }
 }

@@ -8,9 +8,9 @@
 
 use super::{AddressSegment, RequestAddress};
 
-/// The precision with which a name means a request, the least precise first.
+/// Precision with which a name matches an address, the least precise first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AddressMatch {
+pub enum AddressMatchPrecision {
     /// The name is the bare name of the agent that asks.
     AgentName,
     /// The name is the address without keys or calls.
@@ -20,40 +20,42 @@ pub enum AddressMatch {
 }
 
 impl RequestAddress {
-    /// Returns the precision with which a name means this address; `None` if the name does not mean the address.
-    pub fn match_name(&self, name: &str) -> Option<AddressMatch> {
+    /// Returns the precision with which the name matches this address. Returns `None` if the name does not match.
+    pub fn match_precision(&self, name: &str) -> Option<AddressMatchPrecision> {
         match name.parse::<Self>() {
-            Ok(given) if given == *self => return Some(AddressMatch::Exact),
-            Ok(given) if matches_segments(given.segments(), self.segments()) => return Some(AddressMatch::Path),
+            Ok(given) if given == *self => return Some(AddressMatchPrecision::Exact),
+            Ok(given) if matches_shortened_segments(given.segments(), self.segments()) => {
+                return Some(AddressMatchPrecision::Path);
+            }
             _ => {}
         }
-        self.is_named(name).then_some(AddressMatch::AgentName)
+        self.ends_with_agent(name).then_some(AddressMatchPrecision::AgentName)
     }
 
-    /// Returns the precision with which a name can mean requests of the agent with this address before a run, when the keys
-    /// of parts and the numbers of calls are unknown.
-    pub fn match_declared_name(&self, name: &str) -> Option<AddressMatch> {
-        let declared = self.without_keys();
+    /// Returns the precision with which the name can match requests of this agent, before part keys and call numbers are known.
+    pub fn match_declared_precision(&self, name: &str) -> Option<AddressMatchPrecision> {
+        let declared = self.without_keys_and_call_numbers();
         if let Ok(given) = name.parse::<Self>() {
-            let given = given.without_keys();
+            let given = given.without_keys_and_call_numbers();
             if given == declared {
-                return Some(AddressMatch::Exact);
+                return Some(AddressMatchPrecision::Exact);
             }
             let (given, declared) = (given.segments(), declared.segments());
             // An agent is declared once, and called as a tool from others.
-            if matches_segments(given, declared) || matches_segments(declared, given) {
-                return Some(AddressMatch::Path);
+            if matches_shortened_segments(given, declared) || matches_shortened_segments(declared, given) {
+                return Some(AddressMatchPrecision::Path);
             }
         }
-        self.is_named(name).then_some(AddressMatch::AgentName)
+        self.ends_with_agent(name).then_some(AddressMatchPrecision::AgentName)
     }
 
-    /// Returns whether the address has the key of a part.
-    pub fn has_keys(&self) -> bool {
+    /// Returns whether a segment of the address has a part key.
+    pub fn has_part_keys(&self) -> bool {
         self.segments().iter().any(|segment| segment.part.is_some())
     }
 
-    fn without_keys(&self) -> Self {
+    /// Removes the part keys, and sets all call numbers to 1.
+    fn without_keys_and_call_numbers(&self) -> Self {
         let mut segments = self.segments().to_vec();
         for segment in &mut segments {
             segment.part = None;
@@ -63,11 +65,14 @@ impl RequestAddress {
     }
 }
 
-/// Finds the entry whose name means the address most precisely; of several, the first.
-pub fn find_named<'n, T>(entries: impl IntoIterator<Item = (&'n str, T)>, address: &RequestAddress) -> Option<T> {
-    let mut best: Option<(AddressMatch, T)> = None;
+/// Returns the value whose name matches the address most precisely. Returns the first one of several.
+pub fn find_most_precise_match<'n, T>(
+    entries: impl IntoIterator<Item = (&'n str, T)>,
+    address: &RequestAddress,
+) -> Option<T> {
+    let mut best: Option<(AddressMatchPrecision, T)> = None;
     for (name, entry) in entries {
-        let Some(precision) = address.match_name(name) else {
+        let Some(precision) = address.match_precision(name) else {
             continue;
         };
         if best.as_ref().is_none_or(|(known, _)| precision > *known) {
@@ -77,14 +82,14 @@ pub fn find_named<'n, T>(entries: impl IntoIterator<Item = (&'n str, T)>, addres
     best.map(|(_, entry)| entry)
 }
 
-/// Returns whether the segments of a name are those of an address, with some of the keys and of the calls left out. An agent
-/// that makes a call is left out, or has the name of the tool.
-fn matches_segments(name: &[AddressSegment], address: &[AddressSegment]) -> bool {
+/// Returns whether the name has the segments of the address, with some part keys and calls left out.
+/// An agent that makes a call is left out, or is replaced by the name of the tool.
+fn matches_shortened_segments(name: &[AddressSegment], address: &[AddressSegment]) -> bool {
     let Some((asking, outer)) = address.split_first() else {
         return name.is_empty();
     };
     let is_caller = !asking.calls.is_empty() && !outer.is_empty();
-    if is_caller && matches_segments(name, outer) {
+    if is_caller && matches_shortened_segments(name, outer) {
         return true;
     }
     let Some((given, rest)) = name.split_first() else {
@@ -94,7 +99,7 @@ fn matches_segments(name: &[AddressSegment], address: &[AddressSegment]) -> bool
     let is_agent = given.agent == asking.agent && is_part && given.calls == asking.calls;
     let is_plain = given.part.is_none() && given.calls.is_empty();
     let tool = asking.calls.last().filter(|_| is_caller && is_plain);
-    (is_agent || tool.is_some_and(|call| call.tool == given.agent)) && matches_segments(rest, outer)
+    (is_agent || tool.is_some_and(|call| call.tool == given.agent)) && matches_shortened_segments(rest, outer)
 }
 
 #[cfg(test)]
@@ -107,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_name_means_an_address_with_and_without_its_keys_and_calls() {
-        use AddressMatch::{AgentName, Exact, Path};
+        use AddressMatchPrecision::{AgentName, Exact, Path};
         for (name, of, expected) in [
             ("each[alpha].ok", "each[alpha].ok", Some(Exact)),
             ("each.ok", "each[alpha].ok", Some(Path)),
@@ -129,13 +134,13 @@ mod tests {
             ("v1.2", r#""v1.2""#, Some(AgentName)),
             ("two words", r#""two words""#, Some(AgentName)),
         ] {
-            assert_eq!(address(of).match_name(name), expected, "{name} {of}");
+            assert_eq!(address(of).match_precision(name), expected, "{name} {of}");
         }
     }
 
     #[test]
     fn the_keys_and_numbers_of_a_name_are_unknown_before_a_run() {
-        use AddressMatch::{AgentName, Exact, Path};
+        use AddressMatchPrecision::{AgentName, Exact, Path};
         for (name, declared, expected) in [
             ("each[alpha].ok", "each.ok", Some(Exact)),
             ("bot/lookup#7.gate", "bot/lookup#1.gate", Some(Exact)),
@@ -147,7 +152,7 @@ mod tests {
             ("left.person", "person", None),
         ] {
             assert_eq!(
-                address(declared).match_declared_name(name),
+                address(declared).match_declared_precision(name),
                 expected,
                 "{name} {declared}"
             );
@@ -164,7 +169,7 @@ mod tests {
             ("left.ok", Some(1)),
             ("no", None),
         ] {
-            assert_eq!(find_named(entries, &address(of)), expected, "{of}");
+            assert_eq!(find_most_precise_match(entries, &address(of)), expected, "{of}");
         }
     }
 }

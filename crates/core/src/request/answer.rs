@@ -35,8 +35,8 @@ impl PermissionDecision {
         }
     }
 
-    /// Finds the decision with this word.
-    pub fn from_word(word: &str) -> Option<Self> {
+    /// Returns the decision with this word in the journal.
+    pub fn from_journal_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|decision| decision.as_str() == word)
     }
 }
@@ -68,8 +68,8 @@ pub enum AnswerSource {
 }
 
 impl AnswerSource {
-    /// Returns the words for people, which follow "answered by".
-    pub fn describe(self) -> &'static str {
+    /// Returns the words for the source in `answered by …`.
+    pub fn author_words(self) -> &'static str {
         match self {
             Self::Terminal => "the terminal",
             Self::Option => "an option",
@@ -96,14 +96,13 @@ pub struct AnswerAuthor {
 }
 
 /// The maximum number of characters of a user's name.
-const LONGEST_USER: usize = 80;
+const MAX_USER_CHARACTERS: usize = 80;
 
 impl AnswerAuthor {
-    /// Creates the answerer with the name of the user, from which hidden characters are removed. A name without characters
-    /// is not known.
-    pub fn with_user(source: AnswerSource, user: &str) -> Self {
+    /// Creates the author with the name of the user. Removes hidden characters and shortens the name. An empty name becomes unknown.
+    pub fn with_visible_user(source: AnswerSource, user: &str) -> Self {
         let visible = user.chars().filter(|character| !is_hidden_character(*character));
-        let name: String = visible.take(LONGEST_USER).collect();
+        let name: String = visible.take(MAX_USER_CHARACTERS).collect();
         let name = name.trim();
         Self {
             source,
@@ -115,7 +114,7 @@ impl AnswerAuthor {
 /// Writes the words for people, which follow "answered by": `the terminal (alice)`.
 impl fmt::Display for AnswerAuthor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.source.describe())?;
+        f.write_str(self.source.author_words())?;
         match &self.user {
             Some(user) => write!(f, " ({user})"),
             None => Ok(()),
@@ -151,7 +150,7 @@ pub struct AnswerRecord {
 
 impl AnswerRecord {
     /// Creates the record of the answer to a request.
-    pub fn for_request(request: &PendingRequest, answer: String, by: AnswerAuthor) -> Self {
+    pub fn from_answered_request(request: &PendingRequest, answer: String, by: AnswerAuthor) -> Self {
         Self {
             address: request.address.clone(),
             prompt: request.question.prompt.clone(),
@@ -171,7 +170,7 @@ impl AnswerRecord {
     }
 
     /// Returns the words for people that say who answered.
-    pub fn describe_author(&self) -> String {
+    pub fn describe_authorship(&self) -> String {
         match self.unattended {
             true => format!("answered by {}, because no person could be asked", self.by),
             false => format!("answered by {}", self.by),
@@ -179,7 +178,7 @@ impl AnswerRecord {
     }
 }
 
-/// An answer of a client to a pending request.
+/// Answer of a client to a pending request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestAnswer {
     /// The answer to a question.
@@ -189,7 +188,7 @@ pub enum RequestAnswer {
 }
 
 impl RequestAnswer {
-    /// Returns the text for people.
+    /// Returns the text of the answer, or the word of the decision.
     pub fn as_text(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -198,14 +197,14 @@ impl RequestAnswer {
     }
 }
 
-/// An error that says why an answer was not used.
+/// Reason why an answer of an operator was not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerRefusal {
     /// The request is decided.
     #[error(
         "`{address}` was answered `{answer}` by {by} at {}{}; your answer was not used",
         at.format("%Y-%m-%d %H:%M:%S UTC"),
-        render_rest(pending)
+        render_still_pending(pending)
     )]
     Decided {
         /// The address.
@@ -222,7 +221,7 @@ pub enum AnswerRefusal {
     /// The request is not the one that was shown.
     #[error(
         "`{address}` now asks a different question: {}; your answer was not used",
-        render_question(question)
+        render_question_line(question)
     )]
     Changed {
         /// The address.
@@ -275,24 +274,24 @@ pub enum AnswerRefusal {
 }
 
 /// The maximum number of characters of a question in an error.
-const LONGEST_QUESTION: usize = 500;
+const MAX_QUESTION_CHARACTERS: usize = 500;
 
-/// Returns the question on one line, with its choices.
-pub fn render_question(question: &OperatorQuestion) -> String {
+/// Renders the question on one line, with its choices, shortened and with hidden characters escaped.
+pub fn render_question_line(question: &OperatorQuestion) -> String {
     let prompt = question.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = match question.choices.as_slice() {
         [] => prompt,
         choices => format!("{prompt} ({})", choices.join(", ")),
     };
-    let mut shown: String = text.chars().take(LONGEST_QUESTION).collect();
+    let mut shown: String = text.chars().take(MAX_QUESTION_CHARACTERS).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }
     escape_hidden(&shown)
 }
 
-/// Returns the end of the sentence about a decided request, with the requests that still wait.
-fn render_rest(pending: &[RequestAddress]) -> String {
+/// Renders the end of the sentence about a decided request: the requests that still wait.
+fn render_still_pending(pending: &[RequestAddress]) -> String {
     match pending {
         [] => String::new(),
         pending => render_pending(pending),
@@ -300,9 +299,9 @@ fn render_rest(pending: &[RequestAddress]) -> String {
 }
 
 impl AnswerRefusal {
-    /// Adds the requests that still wait to the refusal of an answer to a decided request.
+    /// Adds the addresses of the requests that still wait, if the refusal is about a decided request.
     #[must_use]
-    pub fn with_pending(self, still_pending: impl IntoIterator<Item = RequestAddress>) -> Self {
+    pub fn with_pending_addresses(self, still_pending: impl IntoIterator<Item = RequestAddress>) -> Self {
         match self {
             Self::Decided {
                 address,
@@ -321,8 +320,8 @@ impl AnswerRefusal {
         }
     }
 
-    /// Creates the refusal of an answer to a request that was shown and is not the one that waits at its address.
-    pub fn for_changed(request: &PendingRequest) -> Self {
+    /// Creates the refusal of an answer to a request that is different from the request that waits now at the address.
+    pub fn for_changed_request(request: &PendingRequest) -> Self {
         Self::Changed {
             address: request.address.clone(),
             question: Box::new(request.question.clone()),
@@ -330,6 +329,7 @@ impl AnswerRefusal {
     }
 }
 
+/// Renders the addresses of pending requests as the end of a sentence.
 fn render_pending(pending: &[RequestAddress]) -> String {
     match pending {
         [] => ", and nothing else waits for an answer".to_owned(),
@@ -340,10 +340,9 @@ fn render_pending(pending: &[RequestAddress]) -> String {
     }
 }
 
-/// Lists the pending requests that a name means most precisely: those at its address, else those whose address without keys
-/// and calls it is, else those of the agents with this bare name.
-pub fn list_named_requests<'p>(given: &str, pending: &'p [PendingRequest]) -> Vec<&'p PendingRequest> {
-    let precision = |request: &PendingRequest| request.address.match_name(given);
+/// Returns the pending requests that the name `given` matches most precisely: by address, by path, or by the bare agent name.
+pub fn list_best_matches<'p>(given: &str, pending: &'p [PendingRequest]) -> Vec<&'p PendingRequest> {
+    let precision = |request: &PendingRequest| request.address.match_precision(given);
     let Some(best) = pending.iter().filter_map(precision).max() else {
         return Vec::new();
     };
@@ -351,15 +350,18 @@ pub fn list_named_requests<'p>(given: &str, pending: &'p [PendingRequest]) -> Ve
     named.collect()
 }
 
-/// Finds the one pending request that a name means.
+/// Returns the only pending request that the name `given` matches most precisely.
 ///
 /// # Errors
 /// [`AnswerRefusal::NotPending`] or [`AnswerRefusal::Ambiguous`].
-pub fn resolve_request<'p>(given: &str, pending: &'p [PendingRequest]) -> Result<&'p PendingRequest, AnswerRefusal> {
+pub fn resolve_pending_request<'p>(
+    given: &str,
+    pending: &'p [PendingRequest],
+) -> Result<&'p PendingRequest, AnswerRefusal> {
     let addresses = |requests: &mut dyn Iterator<Item = &PendingRequest>| -> Vec<RequestAddress> {
         requests.map(|request| request.address.clone()).collect()
     };
-    match list_named_requests(given, pending).as_slice() {
+    match list_best_matches(given, pending).as_slice() {
         [request] => Ok(request),
         [] => Err(AnswerRefusal::NotPending {
             given: given.to_owned(),
@@ -372,9 +374,9 @@ pub fn resolve_request<'p>(given: &str, pending: &'p [PendingRequest]) -> Result
     }
 }
 
-/// Finds the choice that an answer means: by its text in any case or, if `by_number`, by its number from 1. Without
-/// choices, every answer is valid. Returns `None` if the answer is none of the choices.
-pub fn find_choice(answer: &str, choices: &[String], by_number: bool) -> Option<String> {
+/// Returns the choice for an answer: by its text in any case, or by its number from 1 if `by_number`.
+/// Without choices, returns the answer. Returns `None` if the answer is none of the choices.
+pub fn resolve_choice(answer: &str, choices: &[String], by_number: bool) -> Option<String> {
     if choices.is_empty() {
         return Some(answer.to_owned());
     }
@@ -390,8 +392,7 @@ pub fn find_choice(answer: &str, choices: &[String], by_number: bool) -> Option<
 }
 
 impl PendingRequest {
-    /// Checks an answer against the kind and the choices of the request. An empty answer to a question with a default is
-    /// checked by the caller.
+    /// Checks that the answer fits the kind and the choices of the request. An empty answer for a default is checked by the caller.
     ///
     /// # Errors
     /// [`AnswerRefusal::WrongKind`] or [`AnswerRefusal::NotAChoice`].
@@ -399,7 +400,7 @@ impl PendingRequest {
         let OperatorQuestion { choices, .. } = &self.question;
         match (answer, self.is_permission()) {
             (RequestAnswer::Permission(_), true) => Ok(()),
-            (RequestAnswer::Text(text), false) if find_choice(text, choices, by_number).is_some() => Ok(()),
+            (RequestAnswer::Text(text), false) if resolve_choice(text, choices, by_number).is_some() => Ok(()),
             (RequestAnswer::Text(text), false) => Err(AnswerRefusal::NotAChoice {
                 address: self.address.clone(),
                 answer: text.clone(),

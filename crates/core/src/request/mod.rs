@@ -14,20 +14,20 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use address::{AddressCall, AddressError, AddressSegment, RequestAddress};
-pub use address_match::{AddressMatch, find_named};
+pub use address::{AddressError, AddressSegment, AddressToolCall, RequestAddress};
+pub use address_match::{AddressMatchPrecision, find_most_precise_match};
 pub use answer::{
-    AnswerAuthor, AnswerRecord, AnswerRefusal, AnswerSource, PermissionDecision, RequestAnswer, find_choice,
-    list_named_requests, render_question, resolve_request,
+    AnswerAuthor, AnswerRecord, AnswerRefusal, AnswerSource, PermissionDecision, RequestAnswer, list_best_matches,
+    render_question_line, resolve_choice, resolve_pending_request,
 };
 
 use ensemble_language::data::{JsonMap, OperatorQuestion, ToolPermissionRequest};
 use ensemble_language::hidden_characters::escape_hidden;
 
 /// The number of bytes of the arguments of a call that a question shows.
-const SHOWN_ARGUMENTS: usize = 64 << 10;
+const MAX_SHOWN_ARGUMENTS: usize = 64 << 10;
 
-/// The execution, the part, or the call from which a request or a nested run originates.
+/// Execution, part or tool call from which a request or a nested run originates.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RequestOrigin {
     /// The address.
@@ -43,28 +43,28 @@ pub struct RequestOrigin {
 }
 
 impl RequestOrigin {
-    /// Returns whether this is the outermost run.
+    /// Returns whether the origin is the outermost run.
     pub fn is_outermost(&self) -> bool {
         self.address.is_empty()
     }
 
-    /// Returns the origin of an agent, by its position in the file.
+    /// Returns the origin of an execution of an agent, with the position of the agent in the file.
     #[must_use]
-    pub fn with_agent(&self, agent: Arc<str>, index: usize, execution: u32) -> Self {
+    pub fn append_agent(&self, agent: Arc<str>, index: usize, execution: u32) -> Self {
         let positions = [index.try_into().unwrap_or(u32::MAX), execution];
-        self.with_positions(self.address.with_agent(agent), positions)
+        self.with_appended_positions(self.address.append_agent(agent), positions)
     }
 
     /// Returns the origin of a part of this execution.
     #[must_use]
-    pub fn with_part(&self, key: Arc<str>, index: u32) -> Self {
-        self.with_positions(self.address.with_part(key), [index])
+    pub fn set_last_part(&self, key: Arc<str>, index: u32) -> Self {
+        self.with_appended_positions(self.address.set_last_part(key), [index])
     }
 
-    /// Returns the origin of a call of a tool in this execution. `index`: its position among all calls of the execution.
+    /// Returns the origin of a tool call in this execution. `index` is the position among all calls of the execution.
     #[must_use]
-    pub fn with_call(&self, tool: Arc<str>, number: u32, index: u32) -> Self {
-        self.with_positions(self.address.with_call(tool, number), [index])
+    pub fn append_tool_call(&self, tool: Arc<str>, number: u32, index: u32) -> Self {
+        self.with_appended_positions(self.address.append_tool_call(tool, number), [index])
     }
 
     /// Adds whether the agent of the call has an exclusive tool.
@@ -76,7 +76,7 @@ impl RequestOrigin {
         }
     }
 
-    fn with_positions(&self, address: RequestAddress, positions: impl IntoIterator<Item = u32>) -> Self {
+    fn with_appended_positions(&self, address: RequestAddress, positions: impl IntoIterator<Item = u32>) -> Self {
         let mut position = self.position.clone();
         position.extend(positions);
         Self {
@@ -87,7 +87,7 @@ impl RequestOrigin {
     }
 }
 
-/// A digest of what was shown of a request: its address, its run, its text, its choices, its tool and arguments.
+/// Digest of all that was shown for a request: address, run, text, choices, tool and arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RequestDigest(Arc<str>);
@@ -110,7 +110,7 @@ impl fmt::Display for RequestDigest {
     }
 }
 
-/// A question or a permission request that waits for an answer.
+/// Question or permission request that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingRequest {
     /// The address.
@@ -135,33 +135,33 @@ impl PendingRequest {
         self.question.permission.is_some()
     }
 
-    /// Returns the choices as a front end shows them: with their hidden characters spelt out.
-    pub fn shown_choices(&self) -> Vec<String> {
+    /// Returns the choices with hidden characters escaped, as front ends show them.
+    pub fn escaped_choices(&self) -> Vec<String> {
         let choices = self.question.choices.iter();
         choices.map(|choice| escape_hidden(choice)).collect()
     }
 
-    /// Returns the choice that was shown with this text, or the text itself if no choice was.
-    pub fn find_shown_choice<'a>(&'a self, shown: &'a str) -> &'a str {
+    /// Returns the choice whose escaped form is `shown`. Returns `shown` itself without such a choice.
+    pub fn unescape_choice<'a>(&'a self, shown: &'a str) -> &'a str {
         let mut choices = self.question.choices.iter();
         choices
             .find(|choice| escape_hidden(choice) == shown)
             .map_or(shown, String::as_str)
     }
 
-    /// Compares two requests in the order in which they are listed.
+    /// Compares the positions of two requests in the file, by which requests are sorted.
     pub fn compare_positions(&self, other: &Self) -> Ordering {
         self.position.cmp(&other.position)
     }
 }
 
-/// Returns the question of a permission request. It shows all arguments, or the number of bytes that are hidden.
-pub fn permission_question(tool: &str, arguments: &JsonMap) -> OperatorQuestion {
+/// Builds the question of a permission request. Shortens long arguments, and states the number of hidden bytes.
+pub fn build_permission_question(tool: &str, arguments: &JsonMap) -> OperatorQuestion {
     let text = escape_hidden(&Value::Object(arguments.clone()).to_string());
-    let arguments_text = match text.len() > SHOWN_ARGUMENTS {
+    let arguments_text = match text.len() > MAX_SHOWN_ARGUMENTS {
         false => text,
         true => {
-            let beginning = &text[..text.floor_char_boundary(SHOWN_ARGUMENTS)];
+            let beginning = &text[..text.floor_char_boundary(MAX_SHOWN_ARGUMENTS)];
             let hidden = text.len() - beginning.len();
             format!("{beginning}… ({hidden} more bytes of the arguments are in the run's journal)")
         }

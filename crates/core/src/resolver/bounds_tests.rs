@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::conversation::ConversationState;
-use crate::random_conversations::walk;
+use crate::random_conversations::perform_random_conversation;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
@@ -21,7 +21,7 @@ proptest! {
         let plan = Arc::new(plan);
         let bounds = compute_run_bounds(plan.ensemble());
         for fate in fates {
-            let driver = walk(&plan, fate);
+            let driver = perform_random_conversation(&plan, fate);
             let state = driver.state();
             for id in plan.agent_ids() {
                 let executions = u64::from(state.execution_count(id));
@@ -29,7 +29,7 @@ proptest! {
                 let most = bounds.max_executions[id.index()];
                 prop_assert!(executions <= most, "{} ran {executions} times", plan.agent_name(id));
                 for (most, (at, _)) in bounds.max_starts[id.index()].iter().zip(plan.incoming_edges(id)) {
-                    prop_assert!(u64::from(state.edge_starts(at)) <= *most);
+                    prop_assert!(u64::from(state.edge_start_count(at)) <= *most);
                 }
             }
         }
@@ -49,7 +49,7 @@ proptest! {
         let known = infer_condition_types(&ensemble);
         let plan = Arc::new(plan);
         for fate in fates {
-            let facts = walk(&plan, fate).state().facts_without_output();
+            let facts = perform_random_conversation(&plan, fate).state().condition_values_without_output();
             for (what, is_admitted) in admitted(&known, &facts) {
                 prop_assert!(is_admitted, "{what}: {known:?}");
             }
@@ -60,7 +60,7 @@ proptest! {
     fn a_count_that_is_reported_starts_its_agent_at_once(plan in plan_with_counts()) {
         let plan = Arc::new(plan);
         // Every execution succeeds.
-        let driver = walk(&plan, vec![1]);
+        let driver = perform_random_conversation(&plan, vec![1]);
         for early in compute_run_bounds(plan.ensemble()).early_counts {
             let late = is_late(&plan, driver.state(), early);
             prop_assert!(!late, "{early:?} {:#?}", plan.ensemble().agents);

@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::conversation::{ConditionFailure, ConversationState, ReadWarning, RunValue, SuccessCheck};
+use crate::conversation::{
+    ConditionFailure, ConversationState, DeclaredRunResult, ExpressionReadWarning, SuccessCheck,
+};
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::PlanEdge;
 
-/// Gives the results of conditions. Within one decision, the same condition must always have the same result.
+/// Source of the results of conditions. Within one decision, a condition must always have the same result.
 pub trait ConditionEvaluator {
-    /// Returns whether the condition on the edge is true in this state.
+    /// Returns whether the condition of the edge is true in this state.
     ///
     /// # Errors
     /// The condition cannot be evaluated.
@@ -20,8 +22,7 @@ pub trait ConditionEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError>;
 
-    /// Returns whether the condition would hold after the end of the run, without limits: no agent starts or waits
-    /// because of the result.
+    /// Returns whether the condition would be true after the end of the run, without limits. The result starts no agent.
     ///
     /// # Errors
     /// The condition cannot be evaluated.
@@ -34,41 +35,50 @@ pub trait ConditionEvaluator {
         self.evaluate_condition(state, edge, condition)
     }
 
-    /// Returns the result of a condition on which no decision depends; `None` if it cannot be evaluated or is not known.
-    fn find_answer(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Option<bool> {
+    /// Returns the result of a condition on which no decision depends. Returns `None` if the result is unknown.
+    fn find_irrelevant_result(
+        &self,
+        _state: &ConversationState,
+        _edge: &PlanEdge,
+        _condition: &Condition,
+    ) -> Option<bool> {
         None
     }
 
     /// Returns the values that the condition read, for reports.
-    fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
-        condition.list_reads(&state.edge_facts(edge))
-    }
-
-    /// Returns the values that the condition read before its evaluation failed.
-    fn list_reads_of_failure(
+    fn list_condition_reads(
         &self,
         state: &ConversationState,
         edge: &PlanEdge,
         condition: &Condition,
     ) -> Vec<ConditionRead> {
-        self.list_reads(state, edge, condition)
+        condition.list_reads(&state.edge_condition_values(edge))
     }
 
-    /// Returns the result of the run; `None` if there is none, or if outputs are not known, so that it cannot be
-    /// evaluated.
-    fn run_value(&self, state: &ConversationState) -> Option<RunValue>;
+    /// Returns the values that the condition read before its evaluation failed.
+    fn list_reads_before_failure(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Vec<ConditionRead> {
+        self.list_condition_reads(state, edge, condition)
+    }
 
-    /// Returns the result of `success`; `None` if the ensemble declares none.
+    /// Evaluates the declared result of the run. Returns `None` without a declared result, or if outputs are unknown.
+    fn evaluate_declared_result(&self, state: &ConversationState) -> Option<DeclaredRunResult>;
+
+    /// Evaluates `success`. Returns `None` if the ensemble declares no `success`.
     ///
     /// # Errors
     /// The expression cannot be evaluated.
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>>;
 
-    /// Every ready agent would wait for another one, so that agents run although they would wait.
-    fn note_that_everyone_waits(&self) {}
+    /// Notifies the evaluator that every ready agent waits for another one, so that agents run although they would wait.
+    fn on_all_agents_waiting(&self) {}
 }
 
-/// Evaluates the conditions.
+/// Evaluator that evaluates conditions and does nothing else.
 #[derive(Debug, Clone, Copy)]
 pub struct DirectEvaluator;
 
@@ -79,66 +89,73 @@ impl ConditionEvaluator for DirectEvaluator {
         edge: &PlanEdge,
         condition: &Condition,
     ) -> Result<bool, EvaluateError> {
-        condition.evaluate(&state.edge_facts(edge))
+        condition.evaluate(&state.edge_condition_values(edge))
     }
 
-    fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
-        condition.evaluate(&state.edge_facts(edge)).ok()
+    fn find_irrelevant_result(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Option<bool> {
+        condition.evaluate(&state.edge_condition_values(edge)).ok()
     }
 
-    fn list_reads_of_failure(
+    fn list_reads_before_failure(
         &self,
         state: &ConversationState,
         edge: &PlanEdge,
         condition: &Condition,
     ) -> Vec<ConditionRead> {
-        condition.list_reads_before_failure(&state.edge_facts(edge))
+        condition.list_reads_before_failure(&state.edge_condition_values(edge))
     }
 
-    fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
-        state.run_value()
+    fn evaluate_declared_result(&self, state: &ConversationState) -> Option<DeclaredRunResult> {
+        state.evaluate_declared_result()
     }
 
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
-        state.check_success()
+        state.evaluate_success()
     }
 }
 
-/// Evaluates the conditions, and collects what they read in vain for the first time in the run.
+/// Evaluator that also collects the first warning about each missing key in the run.
 #[derive(Debug, Default)]
-pub(super) struct NotingEvaluator {
-    warnings: RefCell<Vec<ReadWarning>>,
+pub(super) struct WarningEvaluator {
+    warnings: RefCell<Vec<ExpressionReadWarning>>,
 }
 
-impl NotingEvaluator {
+impl WarningEvaluator {
     /// Returns the warnings about all conditions that were evaluated, in order.
-    pub(super) fn into_warnings(self) -> Vec<ReadWarning> {
+    pub(super) fn into_warnings(self) -> Vec<ExpressionReadWarning> {
         self.warnings.into_inner()
     }
 
-    fn add_warning(&self, state: &ConversationState, warning: ReadWarning) {
+    /// Adds a warning, unless this evaluator or the run has a warning about the same read.
+    fn add_warning_once(&self, state: &ConversationState, warning: ExpressionReadWarning) {
         let mut warnings = self.warnings.borrow_mut();
-        let is_known = warnings.iter().any(|known| known.is_same_read(&warning)) || state.has_read_warning(&warning);
+        let is_known =
+            warnings.iter().any(|known| known.is_same_read(&warning)) || state.has_same_read_warning(&warning);
         if !is_known {
             warnings.push(warning);
         }
     }
 }
 
-impl ConditionEvaluator for NotingEvaluator {
+impl ConditionEvaluator for WarningEvaluator {
     fn evaluate_condition(
         &self,
         state: &ConversationState,
         edge: &PlanEdge,
         condition: &Condition,
     ) -> Result<bool, EvaluateError> {
-        let (answer, notes) = condition.evaluate_with_notes(&state.edge_facts(edge));
+        let (answer, notes) = condition.evaluate_with_notes(&state.edge_condition_values(edge));
         if !notes.is_empty() {
             let plan = state.plan();
             let at: Arc<str> = format!("{}.dependencies[{}]", plan.agent_name(edge.to), edge.position).into();
             let source = plan.agent_name(edge.from);
             for note in notes {
-                self.add_warning(state, ReadWarning::from_note(&at, note, Some(source)));
+                self.add_warning_once(state, ExpressionReadWarning::from_note(&at, note, Some(source)));
             }
         }
         answer
@@ -153,31 +170,36 @@ impl ConditionEvaluator for NotingEvaluator {
         DirectEvaluator.evaluate_at_end(state, edge, condition)
     }
 
-    fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
-        DirectEvaluator.find_answer(state, edge, condition)
+    fn find_irrelevant_result(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Option<bool> {
+        DirectEvaluator.find_irrelevant_result(state, edge, condition)
     }
 
-    fn list_reads_of_failure(
+    fn list_reads_before_failure(
         &self,
         state: &ConversationState,
         edge: &PlanEdge,
         condition: &Condition,
     ) -> Vec<ConditionRead> {
-        condition.list_reads_before_failure(&state.edge_facts(edge))
+        condition.list_reads_before_failure(&state.edge_condition_values(edge))
     }
 
-    fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
-        let value = state.run_value()?;
+    fn evaluate_declared_result(&self, state: &ConversationState) -> Option<DeclaredRunResult> {
+        let value = state.evaluate_declared_result()?;
         for warning in &value.warnings {
-            self.add_warning(state, warning.clone());
+            self.add_warning_once(state, warning.clone());
         }
         Some(value)
     }
 
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
-        let (check, warnings) = state.check_success_with_warnings()?;
+        let (check, warnings) = state.evaluate_success_with_warnings()?;
         for warning in warnings {
-            self.add_warning(state, warning);
+            self.add_warning_once(state, warning);
         }
         Some(check)
     }

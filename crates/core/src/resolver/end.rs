@@ -4,18 +4,18 @@ use std::borrow::Cow;
 
 use super::ConditionEvaluator;
 use super::exhausted::add_exhausted_agents;
-use super::readiness::{AgentReadiness, decide_readiness_with};
+use super::readiness::{AgentReadiness, decide_readiness_with_evaluator};
 use crate::conversation::{
-    AgentNotRun, AgentSkipReason, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress, RunEnded,
-    RunValue, SuccessCheck,
+    AgentNotRun, AgentSkipReason, CompletionReason, ConditionFailure, ConversationState, DeclaredRunResult,
+    ExecutionProgress, RunEnded, SuccessCheck,
 };
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 
-/// Returns the outcome if the conversation ends now; `None` if the next turn can start.
+/// Returns the outcome and its details if the conversation ends now. Returns `None` if the next turn can start.
 ///
-/// A limit is the outcome only if an agent would have run without it. A limit never hides a failure.
-pub(super) fn find_end_reason(
+/// A limit is the outcome only if an agent would run without the limit. A limit never hides a failure.
+pub(super) fn find_final_outcome(
     plan: &Plan,
     state: &ConversationState,
     somebody_is_ready: bool,
@@ -24,7 +24,7 @@ pub(super) fn find_end_reason(
     if somebody_is_ready && limit.is_none() {
         return None;
     }
-    if let Some(agent) = state.first_failed_agent() {
+    if let Some(agent) = state.first_failing_agent() {
         let name = plan.agent_name(agent);
         let error = state.agent_state(agent).latest_error().unwrap_or_default();
         return Some((CompletionReason::AgentFailed, Some(format!("{name} failed: {error}"))));
@@ -35,28 +35,30 @@ pub(super) fn find_end_reason(
     }
 }
 
-/// Returns the end of a run after the turn in which an agent with `on_error: stop` failed; `None` if there is no such
-/// failure.
-pub(super) fn find_stop(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, Option<String>)> {
-    let agent = state.stopping_agent()?;
+/// Returns the outcome and its details if an agent with `on_error: stop` has failed.
+pub(super) fn find_stopping_failure(
+    plan: &Plan,
+    state: &ConversationState,
+) -> Option<(CompletionReason, Option<String>)> {
+    let agent = state.first_stopping_agent()?;
     let error = state.agent_state(agent).latest_error().unwrap_or_default();
     let detail = format!("{} failed and stops the run: {error}", plan.agent_name(agent));
     Some((CompletionReason::AgentFailed, Some(detail)))
 }
 
-/// Returns the first limit that is reached, in order of precedence.
+/// Returns the first reached limit as an outcome with details, in order of precedence.
 fn find_reached_limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, String)> {
     let limits = &plan.ensemble().limits;
     let usage = state.budgeted_usage();
     let tokens = usage.input_tokens + usage.output_tokens;
     if let Some(budget) = limits.max_total_tokens.filter(|budget| tokens >= *budget) {
-        let messages = describe_budgeted_messages(state);
+        let messages = describe_budget_scope(state);
         let detail = format!("max_total_tokens {budget} was reached: {tokens} tokens{messages}");
         return Some((CompletionReason::TokenBudget, detail));
     }
     let cost = usage.cost.unwrap_or_default();
     if let Some(budget) = limits.max_cost.filter(|budget| cost >= *budget) {
-        let messages = describe_budgeted_messages(state);
+        let messages = describe_budget_scope(state);
         let detail = format!("max_cost {budget} was reached: {cost}{messages}");
         return Some((CompletionReason::TokenBudget, detail));
     }
@@ -66,28 +68,28 @@ fn find_reached_limit(plan: &Plan, state: &ConversationState) -> Option<(Complet
         return Some((CompletionReason::MaxAgentExecutions, detail));
     }
     let turns = limits.max_total_turns.get();
-    (state.segment_turns() >= turns).then(|| {
+    (state.segment_turn_count() >= turns).then(|| {
         let detail = format!("max_total_turns was reached: {turns}");
         (CompletionReason::MaxTotalTurns, detail)
     })
 }
 
-/// Describes the messages that share the budget, if there are several, and that the last message was refused.
-fn describe_budgeted_messages(state: &ConversationState) -> &'static str {
-    match (state.is_budget_shared(), state.segment_turns()) {
+/// Describes which messages share the budget, and that no agent received the last message. Returns an empty text for one message.
+fn describe_budget_scope(state: &ConversationState) -> &'static str {
+    match (state.have_earlier_messages_used_budget(), state.segment_turn_count()) {
         (false, _) => "",
         (true, 0) => " in the whole conversation; no agent received the new message",
         (true, _) => " in the whole conversation",
     }
 }
 
-/// Returns whether the budget of the conversation was used up before any agent received the last message: no normal end.
+/// Builds whether the budget of the conversation was used up before any agent received the last message: no normal end.
 fn is_message_refused(state: &ConversationState, reason: CompletionReason) -> bool {
     reason == CompletionReason::TokenBudget && state.is_budget_shared() && state.segment_turns() == 0
 }
 
-/// Returns the end of the run, with the reasons why agents never ran.
-pub(super) fn run_ended_event(
+/// Returns the end of the run, with the goal check, the agents that never ran, and the exhausted agents.
+pub(super) fn build_run_ended(
     plan: &Plan,
     state: &ConversationState,
     completion_reason: CompletionReason,
@@ -101,22 +103,22 @@ pub(super) fn run_ended_event(
         success: Some(is_success),
         detail,
         failed: state
-            .first_failure()
+            .earliest_unhandled_failure()
             .filter(|_| completion_reason == CompletionReason::AgentFailed),
         condition: None,
-        not_run: list_not_run(plan, state, answers),
+        not_run: list_agents_not_run(plan, state, answers),
         exhausted: Vec::new(),
         warnings: Vec::new(),
     };
-    let run_end = add_goal(plan, state, run_end, answers);
-    let failures = answers.run_value(state).map(|result| result.failures);
+    let run_end = apply_goal(plan, state, run_end, answers);
+    let failures = answers.evaluate_declared_result(state).map(|result| result.failures);
     let run_end = add_result_failures(run_end, failures.unwrap_or_default());
     add_exhausted_agents(plan, state, run_end, answers)
 }
 
-/// Returns the end of a run after the question whether its goal was reached: first `required`, which also counts at a
-/// limit, then `success`, which is evaluated only if the run would be a success without it.
-fn add_goal(plan: &Plan, state: &ConversationState, run_end: RunEnded, answers: &dyn ConditionEvaluator) -> RunEnded {
+/// Applies the goal to the end of the run: first the `required` agents, also at a limit, then `success`.
+/// `success` is evaluated only if the run would be a success otherwise.
+fn apply_goal(plan: &Plan, state: &ConversationState, run_end: RunEnded, answers: &dyn ConditionEvaluator) -> RunEnded {
     if run_end.completion_reason != CompletionReason::Completed && !run_end.completion_reason.is_limit() {
         return run_end;
     }
@@ -126,7 +128,7 @@ fn add_goal(plan: &Plan, state: &ConversationState, run_end: RunEnded, answers: 
         detail: Some(detail),
         ..run_end
     };
-    let unmet = describe_unmet_agents(plan, state, answers);
+    let unmet = describe_unmet_required_agents(plan, state, answers);
     if !unmet.is_empty() {
         // A limit can be the reason why the agent has not run.
         let reached_limit = run_end.detail.clone().filter(|_| run_end.completion_reason.is_limit());
@@ -154,7 +156,11 @@ fn add_goal(plan: &Plan, state: &ConversationState, run_end: RunEnded, answers: 
 }
 
 /// Describes each `required` agent that has never succeeded in the run.
-fn describe_unmet_agents(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> Vec<String> {
+fn describe_unmet_required_agents(
+    plan: &Plan,
+    state: &ConversationState,
+    answers: &dyn ConditionEvaluator,
+) -> Vec<String> {
     let unmet = plan
         .required_agents()
         .iter()
@@ -166,7 +172,7 @@ fn describe_unmet_agents(plan: &Plan, state: &ConversationState, answers: &dyn C
                 let error = state.agent_state(*id).latest_error().unwrap_or_default();
                 return format!("`{name}` is required and never succeeded: {error}");
             }
-            let reason = match decide_readiness_with(plan, state, *id, answers) {
+            let reason = match decide_readiness_with_evaluator(plan, state, *id, answers) {
                 Ok(AgentReadiness::NotReady(AgentSkipReason::WaitingFor { agents, failed })) => {
                     let names = agents.iter().map(|agent| match failed.contains(agent) {
                         true => format!("`{agent}`, whose latest execution failed"),
@@ -181,7 +187,7 @@ fn describe_unmet_agents(plan: &Plan, state: &ConversationState, answers: &dyn C
         .collect()
 }
 
-/// Returns the end of a run whose result has expressions that cannot be evaluated: it is no success.
+/// Makes the end a failure if expressions of the result cannot be evaluated.
 fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunEnded {
     let Some(first) = failures.first() else {
         return ended;
@@ -209,8 +215,8 @@ fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunE
     }
 }
 
-/// Returns the end of a run after a condition that cannot be evaluated.
-pub(super) fn condition_failed_event(
+/// Builds the end of a run with a condition that cannot be evaluated.
+pub(super) fn build_condition_failed(
     plan: &Plan,
     state: &ConversationState,
     failure: ConditionFailure,
@@ -220,12 +226,13 @@ pub(super) fn condition_failed_event(
     let detail = format!("condition of {} `{}`: {}", failure.agent, text, failure.message);
     RunEnded {
         condition: Some(failure),
-        ..run_ended_event(plan, state, CompletionReason::ConditionFailed, Some(detail), answers)
+        ..build_run_ended(plan, state, CompletionReason::ConditionFailed, Some(detail), answers)
     }
 }
 
-/// Returns a condition, shortened for a sentence. The diagnostic beside it shows the place in the file.
+/// Shortens the text of a condition for a sentence. The diagnostic shows the position in the file.
 fn shorten_condition(text: &str) -> Cow<'_, str> {
+    /// Largest number of characters of a condition in a sentence.
     const MOST: usize = 160;
     match text.char_indices().nth(MOST) {
         Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
@@ -233,11 +240,10 @@ fn shorten_condition(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Evaluates no condition: each is taken as true. So an agent that only conditions could keep from running has the reason
-/// that the run ended.
-struct UnaskedConditions;
+/// Evaluator for which every condition is true. Agents that only a condition kept from running have the reason that the run ended.
+struct AlwaysTrueConditions;
 
-impl ConditionEvaluator for UnaskedConditions {
+impl ConditionEvaluator for AlwaysTrueConditions {
     fn evaluate_condition(
         &self,
         _state: &ConversationState,
@@ -247,11 +253,16 @@ impl ConditionEvaluator for UnaskedConditions {
         Ok(true)
     }
 
-    fn list_reads(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Vec<ConditionRead> {
+    fn list_condition_reads(
+        &self,
+        _state: &ConversationState,
+        _edge: &PlanEdge,
+        _condition: &Condition,
+    ) -> Vec<ConditionRead> {
         Vec::new()
     }
 
-    fn run_value(&self, _state: &ConversationState) -> Option<RunValue> {
+    fn evaluate_declared_result(&self, _state: &ConversationState) -> Option<DeclaredRunResult> {
         None
     }
 
@@ -260,13 +271,14 @@ impl ConditionEvaluator for UnaskedConditions {
     }
 }
 
-fn list_not_run(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> Vec<AgentNotRun> {
-    let answers = match state.stopping_agent() {
-        Some(_) => &UnaskedConditions,
+/// Returns the agents that never ran, with the reasons. Omits agents with recorded work in the open turn.
+fn list_agents_not_run(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> Vec<AgentNotRun> {
+    let answers = match state.first_stopping_agent() {
+        Some(_) => &AlwaysTrueConditions,
         None => answers,
     };
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
-    let in_part = slots.filter(|slot| slot.has_progress());
+    let in_part = slots.filter(|slot| slot.has_kept_work());
     let in_part: Vec<AgentId> = in_part.map(|slot| slot.agent).collect();
     let never = plan.agent_ids().filter(|id| state.execution_count(*id) == 0);
     never
@@ -278,6 +290,7 @@ fn list_not_run(plan: &Plan, state: &ConversationState, answers: &dyn ConditionE
         .collect()
 }
 
+/// Returns the reason why the agent never ran.
 fn explain_not_run(plan: &Plan, state: &ConversationState, id: AgentId, answers: &dyn ConditionEvaluator) -> String {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     if let Some(slot) = slots.into_iter().find(|slot| slot.agent == id) {
@@ -286,7 +299,7 @@ fn explain_not_run(plan: &Plan, state: &ConversationState, id: AgentId, answers:
             _ => AgentNotRun::INTERRUPTED.to_owned(),
         };
     }
-    match decide_readiness_with(plan, state, id, answers) {
+    match decide_readiness_with_evaluator(plan, state, id, answers) {
         Ok(AgentReadiness::NotReady(reason)) => reason.to_string(),
         Ok(AgentReadiness::Ready(_)) => AgentSkipReason::RunEnded.to_string(),
         Err(failure) => format!("condition failed: {}", failure.message),

@@ -3,23 +3,24 @@
 //! Work is an output of a dependency that the agent has not read, or a request. Conditions under a limit are not
 //! evaluated while the run lasts; they are evaluated here, once, and a condition that cannot be evaluated is a warning.
 
-use super::readiness::decide_without_limits;
-use super::{Asked, ConditionEvaluator};
+use super::readiness::decide_without_and_with_limits;
+use super::{ConditionEvaluator, ReadinessResult};
 use crate::conversation::{
-    AgentLimit, ConditionFailure, ConversationState, ExhaustedAgent, RunEnded, RunValue, SuccessCheck, is_spent,
+    AgentLimitKey, ConditionFailure, ConversationState, DeclaredRunResult, ExhaustedAgent, RunEnded, SuccessCheck,
+    has_reached_max_executions,
 };
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 use ensemble_language::source::Span;
 
-/// Adds the exhausted agents, and a warning for each agent of which a failing condition leaves this open.
+/// Adds the exhausted agents to the end of the run, and a warning for each agent with a condition that cannot be evaluated.
 pub(super) fn add_exhausted_agents(
     plan: &Plan,
     state: &ConversationState,
     mut ended: RunEnded,
     answers: &dyn ConditionEvaluator,
 ) -> RunEnded {
-    if !ended.completion_reason.lists_exhausted() {
+    if !ended.completion_reason.lists_exhausted_agents() {
         return ended;
     }
     for agent in plan.agent_ids() {
@@ -31,30 +32,32 @@ pub(super) fn add_exhausted_agents(
             }),
             Ok(None) => {}
             // A run that an agent stops asks no condition, so an agent that depends on one is not listed.
-            Err(_) if state.stopping_agent().is_some() => {}
-            Err(failure) => ended.warnings.push(describe_open_condition(plan, agent, &failure)),
+            Err(_) if state.first_stopping_agent().is_some() => {}
+            Err(failure) => ended
+                .warnings
+                .push(describe_unevaluable_condition(plan, agent, &failure)),
         }
     }
     ended.with_exhausted_details()
 }
 
-/// Returns the limit that alone keeps the agent from its work; `None` if there is no such limit.
+/// Returns the limit that alone keeps the agent from its work. Returns `None` if no limit does.
 fn find_exhausted_limit(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
     answers: &dyn ConditionEvaluator,
-) -> Asked<Option<(AgentLimit, u32)>> {
-    let max_turns = (AgentLimit::MaxTurns, plan.agent(agent).conversation.max_turns.get());
-    let is_at_max_turns = state.is_exhausted(plan, agent);
+) -> ReadinessResult<Option<(AgentLimitKey, u32)>> {
+    let max_turns = (AgentLimitKey::MaxTurns, plan.agent(agent).conversation.max_turns.get());
+    let is_at_max_turns = state.has_reached_max_turns(plan, agent);
     if is_at_max_turns && state.was_requested_at_limit(agent) {
         return Ok(Some(max_turns));
     }
-    let spent = find_spent_limit(plan, state, agent);
-    if plan.runs_on_request(agent) || plan.is_only_tool(agent) || !is_at_max_turns && spent.is_none() {
+    let spent = find_reached_max_executions(plan, state, agent);
+    if plan.runs_on_request(agent) || plan.runs_only_as_tool(agent) || !is_at_max_turns && spent.is_none() {
         return Ok(None);
     }
-    let (has_work, is_ready) = decide_without_limits(plan, state, agent, &EndEvaluator(answers))?;
+    let (has_work, is_ready) = decide_without_and_with_limits(plan, state, agent, &EndConditionEvaluator(answers))?;
     Ok(match has_work && !is_ready {
         true if is_at_max_turns => Some(max_turns),
         true => spent,
@@ -62,17 +65,17 @@ fn find_exhausted_limit(
     })
 }
 
-/// Evaluates conditions whose results start no agent. After an agent has stopped the run, no condition is evaluated.
-struct EndEvaluator<'a>(&'a dyn ConditionEvaluator);
+/// Evaluator of conditions at the end of a run, whose results start no agent. Refuses every condition after an agent stopped the run.
+struct EndConditionEvaluator<'a>(&'a dyn ConditionEvaluator);
 
-impl ConditionEvaluator for EndEvaluator<'_> {
+impl ConditionEvaluator for EndConditionEvaluator<'_> {
     fn evaluate_condition(
         &self,
         state: &ConversationState,
         edge: &PlanEdge,
         condition: &Condition,
     ) -> Result<bool, EvaluateError> {
-        if state.stopping_agent().is_some() {
+        if state.first_stopping_agent().is_some() {
             return Err(EvaluateError {
                 message: "the run asks no condition after an agent has stopped it".to_owned(),
                 span: Span::new(0, condition.text().len()),
@@ -82,12 +85,17 @@ impl ConditionEvaluator for EndEvaluator<'_> {
         self.0.evaluate_at_end(state, edge, condition)
     }
 
-    fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
-        self.0.list_reads(state, edge, condition)
+    fn list_condition_reads(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Vec<ConditionRead> {
+        self.0.list_condition_reads(state, edge, condition)
     }
 
-    fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
-        self.0.run_value(state)
+    fn evaluate_declared_result(&self, state: &ConversationState) -> Option<DeclaredRunResult> {
+        self.0.evaluate_declared_result(state)
     }
 
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
@@ -95,16 +103,17 @@ impl ConditionEvaluator for EndEvaluator<'_> {
     }
 }
 
-/// Returns the first `max_executions` that is reached; those of required dependencies come first.
-fn find_spent_limit(plan: &Plan, state: &ConversationState, agent: AgentId) -> Option<(AgentLimit, u32)> {
+/// Returns the first `max_executions` that is reached. Required dependencies have precedence.
+fn find_reached_max_executions(plan: &Plan, state: &ConversationState, agent: AgentId) -> Option<(AgentLimitKey, u32)> {
     let spent = plan
         .incoming_edges(agent)
-        .filter(|(id, edge)| is_spent(state, *id, edge));
+        .filter(|(id, edge)| has_reached_max_executions(state, *id, edge));
     let (_, edge) = spent.min_by_key(|(_, edge)| (!edge.requires_all, edge.position))?;
-    Some((AgentLimit::MaxExecutions, edge.max_executions?.get()))
+    Some((AgentLimitKey::MaxExecutions, edge.max_executions?.get()))
 }
 
-fn describe_open_condition(plan: &Plan, agent: AgentId, failure: &ConditionFailure) -> String {
+/// Describes a condition that cannot be evaluated, so that it is unknown whether the agent is exhausted.
+fn describe_unevaluable_condition(plan: &Plan, agent: AgentId, failure: &ConditionFailure) -> String {
     let mut dependencies = plan.incoming_edges(agent).map(|(_, edge)| edge);
     let from = dependencies.find(|edge| edge.position == failure.position);
     let from = from.map_or("", |edge| plan.agent_name(edge.from));

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::{NextDecision, decide_next_step};
 use crate::conversation::RunEnded;
-use crate::random_conversations::{Driver, plan_of};
+use crate::random_conversations::{HandDrivenConversation, build_plan};
 
 /// Returns the end of the conversation of these agents. `output` gives the output of an execution, and `None` for a
 /// failure.
 fn find_end(text: &str, output: &dyn Fn(&str, u32) -> Option<Value>) -> RunEnded {
-    let plan = Arc::new(plan_of(&format!("name: t\n{text}")));
-    let mut driver = Driver::new(&plan);
+    let plan = Arc::new(build_plan(&format!("name: t\n{text}")));
+    let mut driver = HandDrivenConversation::new(&plan);
     loop {
         match decide_next_step(&plan, driver.state()) {
             NextDecision::StartTurn(turn) => {
@@ -21,9 +21,9 @@ fn find_end(text: &str, output: &dyn Fn(&str, u32) -> Option<Value>) -> RunEnded
                     .iter()
                     .map(|one| output(&one.agent, one.execution))
                     .collect();
-                driver.perform(&turn, &outputs);
+                driver.perform_turn(&turn, &outputs);
             }
-            NextDecision::FinishTurn(finished) => driver.finish_turn(finished),
+            NextDecision::FinishTurn(finished) => driver.apply_turn_end(finished),
             NextDecision::End(ended) => return ended,
             other => panic!("{other:?}"),
         }
@@ -189,15 +189,15 @@ fn the_details_of_every_outcome_name_exhausted_agents() {
     let ended = find_end(&review_loop(3, ""), &|_, _| Some(json!({"ok": false})));
     let sentence = "completed; `w` reached `max_turns: 3` while it still had work";
     assert_eq!(ended.detail.as_deref(), Some(sentence));
-    assert_eq!(ended.to_sentence(), (sentence.to_owned(), "completed".len()));
+    assert_eq!(ended.to_outcome_sentence(), (sentence.to_owned(), "completed".len()));
     let failing = review_loop(3, "") + "- {name: f, script: x, dependencies: [{agent_name: w, wait_for: settled}]}\n";
     let ended = find_end(&failing, &|agent, _| (agent != "f").then(|| json!({"ok": false})));
     assert_eq!(
-        ended.to_sentence().0,
+        ended.to_outcome_sentence().0,
         "agent_failed: f failed: no; `w` reached `max_turns: 3` while it still had work"
     );
     assert_eq!(
-        ended.to_sentence_below_failure().0,
+        ended.to_sentence_without_error().0,
         "agent_failed: f failed; `w` reached `max_turns: 3` while it still had work"
     );
     let spin = "agents:\n- {name: w, script: x, conversation: {max_turns: 9, trigger: every_turn}}\nconversation_limits: {max_total_turns: 1, on_limit: LIMIT}\n";
@@ -206,7 +206,7 @@ fn the_details_of_every_outcome_name_exhausted_agents() {
         ("succeed", "max_total_turns: max_total_turns was reached: 1"),
     ] {
         let ended = find_end(&spin.replace("LIMIT", on_limit), &|_, _| Some(json!({})));
-        assert_eq!(ended.to_sentence().0, expected);
+        assert_eq!(ended.to_outcome_sentence().0, expected);
     }
 }
 

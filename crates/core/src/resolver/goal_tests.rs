@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 
 use super::{NextDecision, decide_next_step};
 use crate::conversation::{CompletionReason, RunEnded};
-use crate::random_conversations::{Driver, plan_of, walk};
+use crate::random_conversations::{HandDrivenConversation, build_plan, perform_random_conversation};
 use ensemble_language::ensemble::{Ensemble, OnError};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{plan_with_results, with_goal, with_strict_limits};
 
 /// Returns the end of a conversation with these turns, each a list of outputs; `None` is a failure.
 fn end_after(text: &str, turns: &[&[Option<Value>]]) -> RunEnded {
-    let plan = Arc::new(plan_of(&format!("name: t\n{text}")));
-    let mut driver = Driver::new(&plan);
+    let plan = Arc::new(build_plan(&format!("name: t\n{text}")));
+    let mut driver = HandDrivenConversation::new(&plan);
     let mut turns = turns.iter();
     loop {
         match decide_next_step(&plan, driver.state()) {
             NextDecision::StartTurn(turn) => {
                 let outputs = turns.next().unwrap_or_else(|| panic!("no more turns: {turn:?}"));
-                driver.perform(&turn, outputs);
+                driver.perform_turn(&turn, outputs);
             }
-            NextDecision::FinishTurn(finished) => driver.finish_turn(finished),
+            NextDecision::FinishTurn(finished) => driver.apply_turn_end(finished),
             NextDecision::End(ended) => {
                 assert_eq!(turns.len(), 0, "{ended:?}");
                 return ended;
@@ -184,7 +184,7 @@ fn without_goal(plan: &Plan) -> Arc<Plan> {
     Arc::new(Plan::build(Arc::new(ensemble)).expect("the conditions compile"))
 }
 
-fn decide_end(plan: &Arc<Plan>, driver: &Driver) -> RunEnded {
+fn decide_end(plan: &Arc<Plan>, driver: &HandDrivenConversation) -> RunEnded {
     match decide_next_step(plan, driver.state()) {
         NextDecision::End(ended) => ended,
         other => panic!("{other:?}"),
@@ -201,18 +201,18 @@ proptest! {
         goal in any::<u16>(),
     ) {
         let plan = Arc::new(with_goal(&with_strict_limits(&plan, knobs), goal));
-        let driver = walk(&plan, fate.clone());
+        let driver = perform_random_conversation(&plan, fate.clone());
         let ended = decide_end(&plan, &driver);
         let succeeded = |agent| driver.results.iter().any(|(_, who, success)| *who == agent && *success);
         let is_met = plan.required_agents().iter().all(|id| succeeded(*id));
-        let facts = driver.state().facts_without_output();
+        let facts = driver.state().condition_values_without_output();
         let holds = plan.success_condition().is_none_or(|success| success.evaluate(&facts).expect("goals have a value"));
         if ended.is_success() {
             prop_assert!(is_met && holds, "{:?}", ended);
         }
         // The outcome without the goal, and what the goal makes of it.
         let plain = without_goal(&plan);
-        let plain_end = decide_end(&plain, &walk(&plain, fate));
+        let plain_end = decide_end(&plain, &perform_random_conversation(&plain, fate));
         let is_asked = plain_end.completion_reason == CompletionReason::Completed || plain_end.completion_reason.is_limit();
         let expected = match plain_end.completion_reason {
             _ if is_asked && !is_met => CompletionReason::Unsuccessful,

@@ -6,16 +6,16 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::conversation::{
-    AGENT_REQUESTS, ConversationState, ExecutionProgress, ExecutionSlot, OpenTurn, TurnFinished,
+    AGENT_REQUESTS_KEY, ConversationState, ExecutionProgress, ExecutionSlot, OpenTurn, TurnFinished,
 };
 use ensemble_language::data::AgentRequest;
 use ensemble_language::plan::{AgentId, Plan};
 
 /// The maximum number of requests of one execution: each is kept, counted and recorded.
-const REQUEST_LIMIT: usize = 100;
+const MAX_REQUESTS_PER_EXECUTION: usize = 100;
 
-/// Returns the decision that finishes a turn in which all executions have ended.
-pub(super) fn finish_turn(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> TurnFinished {
+/// Builds the decision that finishes a turn whose executions have ended: new requests and warnings.
+pub(super) fn build_turn_finished(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> TurnFinished {
     let mut finished = TurnFinished {
         turn: turn.turn,
         requests: IndexMap::new(),
@@ -23,7 +23,9 @@ pub(super) fn finish_turn(plan: &Plan, state: &ConversationState, turn: &OpenTur
         warnings: Vec::new(),
     };
     for slot in &turn.slots {
-        finished.warnings.extend(excess_request_warnings(plan, state, slot));
+        finished
+            .warnings
+            .extend(list_ignored_request_warnings(plan, state, slot));
     }
     for slot in &turn.slots {
         let ExecutionProgress::Finished(ended) = &slot.progress else {
@@ -34,22 +36,22 @@ pub(super) fn finish_turn(plan: &Plan, state: &ConversationState, turn: &OpenTur
         };
         let from = slot.agent;
         let own_name = plan.agent_name(from);
-        for key in output.keys().filter(|key| plan.is_reserved_key(key)) {
+        for key in output.keys().filter(|key| plan.is_agent_or_state_key(key)) {
             finished.warnings.push(format!(
                 "{own_name}: the output's key `{key}` is the name or state key of an agent, so it was not merged into the context"
             ));
         }
-        if let Some(requests) = output.get(AGENT_REQUESTS) {
-            collect_requests(plan, state, turn, from, requests, &mut finished);
+        if let Some(requests) = output.get(AGENT_REQUESTS_KEY) {
+            collect_agent_requests(plan, state, turn, from, requests, &mut finished);
         }
     }
     finished
 }
 
-/// Returns a warning for each request that waits for an agent which reaches its limit in this turn.
-fn excess_request_warnings(plan: &Plan, state: &ConversationState, slot: &ExecutionSlot) -> Vec<String> {
+/// Returns a warning for each pending request of an agent that reaches its limit in this turn.
+fn list_ignored_request_warnings(plan: &Plan, state: &ConversationState, slot: &ExecutionSlot) -> Vec<String> {
     let max_turns = plan.agent(slot.agent).conversation.max_turns.get();
-    if state.agent_state(slot.agent).executions() + 1 < max_turns {
+    if state.agent_state(slot.agent).executions_in_segment() + 1 < max_turns {
         return Vec::new();
     }
     let target = plan.agent_name(slot.agent);
@@ -62,7 +64,8 @@ fn excess_request_warnings(plan: &Plan, state: &ConversationState, slot: &Execut
     state.agent_requests(slot.agent).iter().map(warning).collect()
 }
 
-fn collect_requests(
+/// Adds the requests in the output of one execution to `finished`, and a warning for each ignored request.
+fn collect_agent_requests(
     plan: &Plan,
     state: &ConversationState,
     turn: &OpenTurn,
@@ -81,14 +84,14 @@ fn collect_requests(
         warn("`agent_requests` was ignored: it is not a list".to_owned());
         return;
     };
-    if requests.len() > REQUEST_LIMIT {
+    if requests.len() > MAX_REQUESTS_PER_EXECUTION {
         warn(format!(
-            "`agent_requests` has {} requests; only the first {REQUEST_LIMIT} are used",
+            "`agent_requests` has {} requests; only the first {MAX_REQUESTS_PER_EXECUTION} are used",
             requests.len()
         ));
     }
-    for request in requests.iter().take(REQUEST_LIMIT) {
-        match parse_request(plan, state, turn, own_name, request) {
+    for request in requests.iter().take(MAX_REQUESTS_PER_EXECUTION) {
+        match parse_agent_request(plan, state, turn, own_name, request) {
             Err(IgnoredRequest { why, at_limit }) => {
                 warn(format!("a request was ignored: {why}"));
                 let known = &mut finished.requested_at_limit;
@@ -102,15 +105,18 @@ fn collect_requests(
     }
 }
 
-/// A request that is ignored.
+/// Reason why a request of an agent is ignored.
 struct IgnoredRequest {
     why: String,
     /// The target, if it has reached its `max_turns`.
     at_limit: Option<Arc<str>>,
 }
 
-/// Parses a request, or returns why the request is ignored.
-fn parse_request(
+/// Parses one request of an execution.
+///
+/// # Errors
+/// The reason why the request is ignored.
+fn parse_agent_request(
     plan: &Plan,
     state: &ConversationState,
     turn: &OpenTurn,
@@ -127,14 +133,14 @@ fn parse_request(
     };
     let priority = match request.get("priority") {
         None | Some(Value::Null) => 0,
-        Some(priority) => match priority.as_i64().or_else(|| to_integer(priority)) {
+        Some(priority) => match priority.as_i64().or_else(|| integer_from_float(priority)) {
             Some(priority) => priority,
             None => return ignored(format!("its priority is not an integer: {priority}")),
         },
     };
     let runs_now = u32::from(turn.slots.iter().any(|slot| slot.agent == id));
     let max_turns = plan.agent(id).conversation.max_turns.get();
-    if state.agent_state(id).executions() + runs_now >= max_turns {
+    if state.agent_state(id).executions_in_segment() + runs_now >= max_turns {
         return Err(IgnoredRequest {
             why: format!("`{target}` has reached its max_turns {max_turns}"),
             at_limit: Some(plan.agent_name(id).clone()),
@@ -154,8 +160,8 @@ fn parse_request(
     ))
 }
 
-/// Converts a float without a fraction to an integer.
-fn to_integer(value: &Value) -> Option<i64> {
+/// Converts a float without a fraction to an integer. Returns `None` for other values.
+fn integer_from_float(value: &Value) -> Option<i64> {
     let value = value.as_f64()?;
     (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
 }
@@ -165,18 +171,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::random_conversations::{Driver, plan_of};
+    use crate::random_conversations::{HandDrivenConversation, build_plan};
 
     /// Returns the sources and priorities of the requests for `c`, the next one first, and the warnings, after `a` and
     /// `b` have given these outputs.
     fn after(a: Value, b: Value) -> (Vec<String>, Vec<String>) {
-        let plan = Arc::new(plan_of(
+        let plan = Arc::new(build_plan(
             "name: e\nagents:\n- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, conversation: {triggers_conversation: true}}\n- {name: c, script: x, depends_on: [d], conversation: {max_turns: 3}}\n- {name: d, script: x, depends_on: [c, a], conversation: {max_turns: 2}}\n",
         ));
-        let mut driver = Driver::new(&plan);
+        let mut driver = HandDrivenConversation::new(&plan);
         let outputs = [json!({"agent_requests": a}), json!({"agent_requests": b})];
-        let finished = driver.first_turn(&plan, &outputs);
-        driver.finish_turn(finished.clone());
+        let finished = driver.perform_first_turn(&plan, &outputs);
+        driver.apply_turn_end(finished.clone());
         let queued = driver
             .state()
             .agent_requests(plan.find_agent_id("c").expect("it exists"));

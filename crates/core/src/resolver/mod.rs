@@ -25,14 +25,14 @@ mod waiting;
 use std::sync::Arc;
 
 use crate::conversation::{
-    AgentSkipReason, AgentStart, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress, OpenTurn,
-    ReadWarning, RunEnded, RunInterruption, SkippedAgent, TurnFinished, TurnStarted,
+    AgentSkipReason, AgentStart, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress,
+    ExpressionReadWarning, OpenTurn, RunEnded, RunInterruption, SkippedAgent, TurnFinished, TurnStarted,
 };
 use ensemble_language::plan::{AgentId, Plan};
 
-use condition_evaluator::NotingEvaluator;
+use condition_evaluator::WarningEvaluator;
 pub use condition_evaluator::{ConditionEvaluator, DirectEvaluator};
-use readiness::decide_readiness_with;
+use readiness::decide_readiness_with_evaluator;
 pub use readiness::{AgentReadiness, decide_readiness};
 
 /// The next step of a run.
@@ -49,15 +49,15 @@ pub enum NextDecision {
     End(RunEnded),
 }
 
-/// Decides what happens next.
+/// Decides the next step of the run. Adds warnings about missing keys that conditions read.
 pub fn decide_next_step(plan: &Plan, state: &ConversationState) -> NextDecision {
-    let evaluator = NotingEvaluator::default();
+    let evaluator = WarningEvaluator::default();
     let decision = decide_with_evaluator(plan, state, &evaluator);
     add_read_warnings(decision, evaluator.into_warnings())
 }
 
-/// Adds to the decision what its conditions read in vain.
-fn add_read_warnings(mut decision: NextDecision, warnings: Vec<ReadWarning>) -> NextDecision {
+/// Adds the warnings to a decision that starts a turn or ends the run.
+fn add_read_warnings(mut decision: NextDecision, warnings: Vec<ExpressionReadWarning>) -> NextDecision {
     match &mut decision {
         NextDecision::StartTurn(turn) => turn.warnings = warnings,
         NextDecision::End(ended) => {
@@ -69,14 +69,14 @@ fn add_read_warnings(mut decision: NextDecision, warnings: Vec<ReadWarning>) -> 
     decision
 }
 
-/// Decides what would happen next with these results of conditions.
+/// Decides the next step of the run, with conditions that `answers` evaluates.
 pub fn decide_with_evaluator(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> NextDecision {
     if let Some(cause) = state.interruption() {
         let (reason, detail) = match cause {
             RunInterruption::Cancelled { by } => (CompletionReason::Cancelled, format!("stopped by {by}")),
             RunInterruption::Timeout => (CompletionReason::Timeout, "timeout_seconds was reached".to_owned()),
         };
-        return NextDecision::End(end::run_ended_event(plan, state, reason, Some(detail), answers));
+        return NextDecision::End(end::build_run_ended(plan, state, reason, Some(detail), answers));
     }
     match state.open_turn() {
         Some(turn) => decide_open_turn(plan, state, turn, answers),
@@ -84,6 +84,7 @@ pub fn decide_with_evaluator(plan: &Plan, state: &ConversationState, answers: &d
     }
 }
 
+/// Decides the next step in an open turn: perform, finish the turn, or wait for input.
 fn decide_open_turn(
     plan: &Plan,
     state: &ConversationState,
@@ -96,14 +97,14 @@ fn decide_open_turn(
     }
     let mut waiting = state.pending_requests();
     match waiting.next() {
-        None => NextDecision::FinishTurn(merge::finish_turn(plan, state, turn)),
+        None => NextDecision::FinishTurn(merge::build_turn_finished(plan, state, turn)),
         Some(first) => {
             let more_text = match waiting.count() {
                 0 => String::new(),
                 others => format!(" (and {others} more)"),
             };
             let detail = format!("{} asks: {}{more_text}", first.address, first.question.prompt.trim());
-            NextDecision::End(end::run_ended_event(
+            NextDecision::End(end::build_run_ended(
                 plan,
                 state,
                 CompletionReason::WaitingForInput,
@@ -114,18 +115,19 @@ fn decide_open_turn(
     }
 }
 
+/// Decides the next step between turns: another turn, or the end.
 fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> NextDecision {
-    if let Some((reason, detail)) = end::find_stop(plan, state) {
-        return NextDecision::End(end::run_ended_event(plan, state, reason, detail, answers));
+    if let Some((reason, detail)) = end::find_stopping_failure(plan, state) {
+        return NextDecision::End(end::build_run_ended(plan, state, reason, detail, answers));
     }
     let mut examined = Vec::new();
-    for agent in agents_to_examine(state) {
-        match decide_readiness_with(plan, state, agent, answers) {
+    for agent in list_agents_to_examine(state) {
+        match decide_readiness_with_evaluator(plan, state, agent, answers) {
             Ok(readiness) => examined.push((agent, readiness)),
-            Err(failure) => return NextDecision::End(end::condition_failed_event(plan, state, *failure, answers)),
+            Err(failure) => return NextDecision::End(end::build_condition_failed(plan, state, *failure, answers)),
         }
     }
-    waiting::hold_back_waiting(plan, state, &mut examined, answers);
+    waiting::hold_back_waiting_agents(plan, state, &mut examined, answers);
     let mut starts = Vec::new();
     let mut waiting = Vec::new();
     for (agent, readiness) in examined {
@@ -137,8 +139,8 @@ fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn Conditi
             }),
         }
     }
-    if let Some((reason, detail)) = end::find_end_reason(plan, state, !starts.is_empty()) {
-        return NextDecision::End(end::run_ended_event(plan, state, reason, detail, answers));
+    if let Some((reason, detail)) = end::find_final_outcome(plan, state, !starts.is_empty()) {
+        return NextDecision::End(end::build_run_ended(plan, state, reason, detail, answers));
     }
     NextDecision::StartTurn(TurnStarted {
         turn: state.turn_count() + 1,
@@ -149,7 +151,7 @@ fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn Conditi
 }
 
 /// Returns the agents that a decision examines, in declaration order.
-fn agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
+fn list_agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
     let mut agents: Vec<AgentId> = state.candidate_agents().collect();
     agents.extend(state.excluded_agents());
     agents.extend(state.requested_agents());
@@ -158,11 +160,11 @@ fn agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
     agents
 }
 
-/// The readiness of one agent, or the condition that cannot be evaluated.
-type Asked<T> = Result<T, Box<ConditionFailure>>;
+/// Result of a decision about an agent, or the condition that cannot be evaluated.
+type ReadinessResult<T> = Result<T, Box<ConditionFailure>>;
 
-/// Returns the names of the agents, each once, in declaration order.
-fn agent_names(plan: &Plan, agents: impl IntoIterator<Item = AgentId>) -> Vec<Arc<str>> {
+/// Returns the names of the agents in this order, each once.
+fn list_distinct_names(plan: &Plan, agents: impl IntoIterator<Item = AgentId>) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = Vec::new();
     for agent in agents {
         let name = plan.agent_name(agent);

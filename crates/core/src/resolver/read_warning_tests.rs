@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::{DirectEvaluator, NextDecision, decide_next_step, decide_with_evaluator};
 use crate::conversation::RunEnded;
-use crate::random_conversations::{Driver, plan_of};
+use crate::random_conversations::{HandDrivenConversation, build_plan};
 
 /// Returns the warnings of each turn and of the end, of a conversation in which every agent puts this out.
 fn list_warnings(text: &str, output: &Value) -> Vec<Vec<String>> {
-    let plan = Arc::new(plan_of(&format!("name: t\n{text}")));
-    let mut driver = Driver::new(&plan);
+    let plan = Arc::new(build_plan(&format!("name: t\n{text}")));
+    let mut driver = HandDrivenConversation::new(&plan);
     let mut warnings = Vec::new();
     loop {
         // Other evaluators decide the same, without warnings.
@@ -22,9 +22,9 @@ fn list_warnings(text: &str, output: &Value) -> Vec<Vec<String>> {
                 assert!(plain.warnings.is_empty());
                 warnings.push(turn.warnings.iter().map(|warning| warning.message.clone()).collect());
                 let outputs: Vec<Option<Value>> = turn.starts.iter().map(|_| Some(output.clone())).collect();
-                driver.perform(&turn, &outputs);
+                driver.perform_turn(&turn, &outputs);
             }
-            (NextDecision::FinishTurn(finished), _) => driver.finish_turn(finished),
+            (NextDecision::FinishTurn(finished), _) => driver.apply_turn_end(finished),
             (NextDecision::End(RunEnded { warnings: of_end, .. }), _) => {
                 warnings.push(of_end);
                 let of_turns: Vec<&String> = warnings[..warnings.len() - 1].iter().flatten().collect();
@@ -93,10 +93,10 @@ fn an_evaluation_that_fails_names_only_what_it_read() {
         let text = format!(
             "name: t\nagents:\n- {{name: a, script: x}}\n- {{name: b, script: x, dependencies: [{{agent_name: a, condition: \"{condition}\"}}]}}\n"
         );
-        let plan = Arc::new(plan_of(&text));
-        let mut driver = Driver::new(&plan);
-        let finished = driver.first_turn(&plan, &[json!({"n": 1, "list": [], "none": null})]);
-        driver.finish_turn(finished);
+        let plan = Arc::new(build_plan(&text));
+        let mut driver = HandDrivenConversation::new(&plan);
+        let finished = driver.perform_first_turn(&plan, &[json!({"n": 1, "list": [], "none": null})]);
+        driver.apply_turn_end(finished);
         match decide_next_step(&plan, driver.state()) {
             NextDecision::End(ended) => {
                 let failure = ended.condition.expect("a failure");

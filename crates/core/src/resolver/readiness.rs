@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use super::{AgentSkipReason, AgentStart, Asked, ConditionEvaluator, DirectEvaluator, agent_names};
+use super::{AgentSkipReason, AgentStart, ConditionEvaluator, DirectEvaluator, ReadinessResult, list_distinct_names};
 use crate::conversation::{
-    ConditionFailure, ConversationState, DependencyFact, StaticReadiness, UnfulfilledReason, find_dependency_fact,
-    find_fact_without_limits, has_unseen_result, is_spent, list_new_outputs, static_readiness,
+    ConditionFailure, ConversationState, ReadinessFact, StaticDependencyState, UnfulfilledReason, find_dependency_fact,
+    find_dependency_fact_without_limit, has_reached_max_executions, has_unseen_result, list_agents_with_new_outputs,
+    static_readiness,
 };
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
@@ -22,7 +23,7 @@ pub enum AgentReadiness {
     NotReady(AgentSkipReason),
 }
 
-/// A dependency during the decision.
+/// Dependency of an agent whose readiness is being decided.
 struct ExaminedDependency<'p> {
     edge: &'p PlanEdge,
     /// `None`: its condition has not been evaluated.
@@ -34,105 +35,105 @@ struct ExaminedDependency<'p> {
 /// Decides whether the agent is ready at the start of the next turn.
 ///
 /// # Errors
-/// A condition whose result matters cannot be evaluated.
-pub fn decide_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> Asked<AgentReadiness> {
-    decide_readiness_with(plan, state, agent, &DirectEvaluator)
+/// A condition that matters cannot be evaluated.
+pub fn decide_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> ReadinessResult<AgentReadiness> {
+    decide_readiness_with_evaluator(plan, state, agent, &DirectEvaluator)
 }
 
-/// Returns the same decision with these results of conditions.
-pub(super) fn decide_readiness_with(
+/// Decides whether the agent is ready, with conditions that `answers` evaluates.
+pub(super) fn decide_readiness_with_evaluator(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
     answers: &dyn ConditionEvaluator,
-) -> Asked<AgentReadiness> {
+) -> ReadinessResult<AgentReadiness> {
     if let Some(request) = state.agent_requests(agent).first()
-        && !state.is_exhausted(plan, agent)
+        && !state.has_reached_max_turns(plan, agent)
     {
-        let mut start = plain_start(plan, state, agent);
+        let mut start = build_minimal_start(plan, state, agent);
         start.request = Some(request.clone());
         return Ok(AgentReadiness::Ready(start));
     }
     let mut examined = examine_dependencies(plan, state, agent, find_dependency_fact);
-    if static_readiness(plan, state, agent) != StaticReadiness::Open {
-        return Ok(AgentReadiness::NotReady(skip_reason_by_facts(
+    if static_readiness(plan, state, agent) != ReadinessFact::Open {
+        return Ok(AgentReadiness::NotReady(find_static_skip_reason(
             plan, state, agent, &examined,
         )));
     }
     let news_needed = state.agent_state(agent).has_executed() && !plan.runs_every_turn(agent);
-    if !evaluate_readiness(plan, state, &mut examined, news_needed, answers)? {
-        return Ok(AgentReadiness::NotReady(skip_reason_by_conditions(
+    if !evaluate_until_decided(plan, state, &mut examined, news_needed, answers)? {
+        return Ok(AgentReadiness::NotReady(find_condition_skip_reason(
             plan, state, &examined, answers,
         )));
     }
-    evaluate_for_count(plan, state, agent, &mut examined, answers)?;
-    Ok(AgentReadiness::Ready(start_with_counts(
+    evaluate_conditions_for_counts(plan, state, agent, &mut examined, answers)?;
+    Ok(AgentReadiness::Ready(build_start_with_counts(
         plan, state, agent, &examined, answers,
     )))
 }
 
-/// Evaluates conditions in declaration order until it is known whether the agent is ready, and returns whether it is.
-fn evaluate_readiness(
+/// Evaluates conditions in declaration order until the readiness of the agent is known. Returns the readiness.
+fn evaluate_until_decided(
     plan: &Plan,
     state: &ConversationState,
     examined: &mut [ExaminedDependency],
     news_needed: bool,
     answers: &dyn ConditionEvaluator,
-) -> Asked<bool> {
+) -> ReadinessResult<bool> {
     loop {
-        if let Some(is_ready) = combine_facts(examined, news_needed) {
+        if let Some(is_ready) = combine_dependency_facts(examined, news_needed) {
             return Ok(is_ready);
         }
-        let Some(at) = find_next_condition(examined, news_needed) else {
+        let Some(at) = find_next_open_condition(examined, news_needed) else {
             return Ok(true);
         };
-        examined[at].holds = Some(evaluate_dependency(plan, state, &examined[at], answers)?);
+        examined[at].holds = Some(evaluate_dependency_condition(plan, state, &examined[at], answers)?);
     }
 }
 
-/// Returns whether new outputs would start the agent if it had no `max_turns` and its dependencies had no
-/// `max_executions`, and whether the rules without requests make it ready with these limits.
+/// Returns two answers: whether new outputs would start the agent without limits, and whether the agent is ready with its limits.
 ///
 /// # Errors
-/// A condition whose result matters cannot be evaluated.
-pub(super) fn decide_without_limits(
+/// A condition that matters cannot be evaluated.
+pub(super) fn decide_without_and_with_limits(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
     answers: &dyn ConditionEvaluator,
-) -> Asked<(bool, bool)> {
+) -> ReadinessResult<(bool, bool)> {
     let mut examined = examine_dependencies(plan, state, agent, |state, _, edge| {
-        find_fact_without_limits(state, edge)
+        find_dependency_fact_without_limit(state, edge)
     });
-    if examined.is_empty() || !evaluate_readiness(plan, state, &mut examined, true, answers)? {
+    if examined.is_empty() || !evaluate_until_decided(plan, state, &mut examined, true, answers)? {
         return Ok((false, false));
     }
-    if state.is_exhausted(plan, agent) {
+    if state.has_reached_max_turns(plan, agent) {
         return Ok((true, false));
     }
     for (dependency, (id, edge)) in examined.iter_mut().zip(plan.incoming_edges(agent)) {
-        if is_spent(state, id, edge) {
+        if has_reached_max_executions(state, id, edge) {
             dependency.holds = Some(false);
         }
     }
     let news_needed = !plan.runs_every_turn(agent);
     Ok((
         true,
-        evaluate_readiness(plan, state, &mut examined, news_needed, answers)?,
+        evaluate_until_decided(plan, state, &mut examined, news_needed, answers)?,
     ))
 }
 
+/// Returns the dependencies of the agent with their facts. Conditions are not evaluated yet.
 fn examine_dependencies<'p>(
     plan: &'p Plan,
     state: &ConversationState,
     agent: AgentId,
-    find_fact: impl Fn(&ConversationState, EdgeId, &PlanEdge) -> DependencyFact,
+    find_fact: impl Fn(&ConversationState, EdgeId, &PlanEdge) -> StaticDependencyState,
 ) -> Vec<ExaminedDependency<'p>> {
     let fact = |(id, edge): (EdgeId, &'p PlanEdge)| {
         let (holds, why) = match find_fact(state, id, edge) {
-            DependencyFact::Holds => (Some(true), None),
-            DependencyFact::Fails(reason) => (Some(false), Some(reason)),
-            DependencyFact::Open => (None, None),
+            StaticDependencyState::Holds => (Some(true), None),
+            StaticDependencyState::Fails(reason) => (Some(false), Some(reason)),
+            StaticDependencyState::Open => (None, None),
         };
         ExaminedDependency {
             edge,
@@ -144,26 +145,26 @@ fn examine_dependencies<'p>(
     plan.incoming_edges(agent).map(fact).collect()
 }
 
-/// Ready, not ready, or still open. An agent is ready if every required dependency is fulfilled, one of the others is
-/// fulfilled, and one of the fulfilled dependencies has a new output.
-fn combine_facts(examined: &[ExaminedDependency], news_needed: bool) -> Option<bool> {
-    let all = all_known_true(examined.iter().filter(|one| one.edge.requires_all).map(|one| one.holds));
+/// Returns whether the agent is ready: all required dependencies, one of the others, and one with a new output are fulfilled.
+/// Returns `None` if conditions are open.
+fn combine_dependency_facts(examined: &[ExaminedDependency], news_needed: bool) -> Option<bool> {
+    let all = all_true_if_known(examined.iter().filter(|one| one.edge.requires_all).map(|one| one.holds));
     let any_of = || examined.iter().filter(|one| !one.edge.requires_all);
     let any = if any_of().next().is_none() {
         Some(true)
     } else {
-        any_known_true(any_of().map(|one| one.holds))
+        any_true_if_known(any_of().map(|one| one.holds))
     };
     let news = if news_needed && !examined.is_empty() {
-        any_known_true(examined.iter().filter(|one| one.unseen).map(|one| one.holds))
+        any_true_if_known(examined.iter().filter(|one| one.unseen).map(|one| one.holds))
     } else {
         Some(true)
     };
-    all_known_true([all, any, news].into_iter())
+    all_true_if_known([all, any, news].into_iter())
 }
 
-/// Three-valued logic: all of the values are true.
-fn all_known_true(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+/// Returns whether all values are true in three-valued logic. `None` is unknown.
+fn all_true_if_known(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     values
         .try_fold(Some(true), |all, value| match value {
             Some(false) => Err(Some(false)),
@@ -173,14 +174,14 @@ fn all_known_true(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool
         .unwrap_or_else(|decided| decided)
 }
 
-/// Three-valued logic: one of the values is true.
-fn any_known_true(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
-    all_known_true(values.map(|value| value.map(|value| !value))).map(|none| !none)
+/// Returns whether one of the values is true in three-valued logic. `None` is unknown.
+fn any_true_if_known(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    all_true_if_known(values.map(|value| value.map(|value| !value))).map(|none| !none)
 }
 
-/// Returns the first dependency in declaration order whose condition is not evaluated and can decide.
-fn find_next_condition(examined: &[ExaminedDependency], news_needed: bool) -> Option<usize> {
-    let any_open = any_known_true(
+/// Returns the index of the first dependency whose condition is not evaluated and can decide.
+fn find_next_open_condition(examined: &[ExaminedDependency], news_needed: bool) -> Option<usize> {
+    let any_open = any_true_if_known(
         examined
             .iter()
             .filter(|one| !one.edge.requires_all)
@@ -188,44 +189,45 @@ fn find_next_condition(examined: &[ExaminedDependency], news_needed: bool) -> Op
     )
     .is_none();
     let news_open =
-        news_needed && any_known_true(examined.iter().filter(|one| one.unseen).map(|one| one.holds)).is_none();
+        news_needed && any_true_if_known(examined.iter().filter(|one| one.unseen).map(|one| one.holds)).is_none();
     examined
         .iter()
         .position(|one| one.holds.is_none() && (one.edge.requires_all || any_open || (news_open && one.unseen)))
 }
 
-/// Returns a condition that was not needed for readiness is evaluated when the agent starts, if a count or the handling
-/// of a failure depends on it.
-fn evaluate_for_count(
+/// Evaluates the remaining conditions on which an execution count or the handling of a failure depends.
+fn evaluate_conditions_for_counts(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
     examined: &mut [ExaminedDependency],
     answers: &dyn ConditionEvaluator,
-) -> Asked<()> {
+) -> ReadinessResult<()> {
     for dependency in examined {
-        let matters = dependency.edge.max_executions.is_some() || handles_failure(state, agent, dependency);
+        let matters = dependency.edge.max_executions.is_some() || would_handle_failure(state, agent, dependency);
         if dependency.holds.is_none() && dependency.unseen && matters {
-            dependency.holds = Some(evaluate_dependency(plan, state, dependency, answers)?);
+            dependency.holds = Some(evaluate_dependency_condition(plan, state, dependency, answers)?);
         }
     }
     Ok(())
 }
 
-/// Returns whether this start handles a failure over this edge.
-fn handles_failure(state: &ConversationState, agent: AgentId, one: &ExaminedDependency) -> bool {
+/// Returns whether a start of the agent would handle a failure over this edge.
+fn would_handle_failure(state: &ConversationState, agent: AgentId, one: &ExaminedDependency) -> bool {
     let from = state.agent_state(one.edge.from);
     one.edge.on != RequiredResult::Success
-        && from.is_unhandled()
+        && from.has_unhandled_failure()
         && one.unseen
         && !is_first_feedback_start(state, agent, one.edge)
 }
 
+/// Returns whether the edge is feedback and the agent has never executed, so the dependency counts as fulfilled.
 fn is_first_feedback_start(state: &ConversationState, agent: AgentId, edge: &PlanEdge) -> bool {
     edge.feedback && !state.agent_state(agent).has_executed()
 }
 
-fn start_with_counts(
+/// Builds the start of a ready agent, with the counted dependencies, handled failures and new outputs.
+fn build_start_with_counts(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
@@ -238,19 +240,18 @@ fn start_with_counts(
     let counts: Vec<usize> = counting.map(|one| one.edge.position).collect();
     let handling = examined
         .iter()
-        .filter(|one| one.holds == Some(true) && handles_failure(state, agent, one));
+        .filter(|one| one.holds == Some(true) && would_handle_failure(state, agent, one));
     AgentStart {
-        news: find_uncounted_news(plan, state, agent, examined, &counts, answers),
+        news: list_uncounted_triggers(plan, state, agent, examined, &counts, answers),
         counts,
-        handles: agent_names(plan, handling.map(|one| one.edge.from)),
-        ..plain_start(plan, state, agent)
+        handles: list_distinct_names(plan, handling.map(|one| one.edge.from)),
+        ..build_minimal_start(plan, state, agent)
     }
 }
 
-/// Returns the agents whose new outputs start the agent, if they are others than those of the counted dependencies:
-/// those of an agent without dependencies, and those of fulfilled dependencies whose condition was not needed for the
-/// decision.
-fn find_uncounted_news(
+/// Returns the agents whose new outputs start the agent, unless the counted dependencies are the same agents.
+/// These are agents without dependencies, and fulfilled dependencies whose condition was not needed.
+fn list_uncounted_triggers(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
@@ -260,12 +261,12 @@ fn find_uncounted_news(
 ) -> Option<Vec<Arc<str>>> {
     if examined.is_empty() {
         let is_listener = state.agent_state(agent).has_executed();
-        return is_listener.then(|| agent_names(plan, list_new_outputs(state, agent)));
+        return is_listener.then(|| list_distinct_names(plan, list_agents_with_new_outputs(state, agent)));
     }
     let is_open = |one: &&ExaminedDependency| one.holds.is_none() && one.unseen;
     let is_fulfilled = |one: &ExaminedDependency| {
         let condition = one.edge.condition.as_ref();
-        condition.is_none_or(|condition| answers.find_answer(state, one.edge, condition) == Some(true))
+        condition.is_none_or(|condition| answers.find_irrelevant_result(state, one.edge, condition) == Some(true))
     };
     let found: Vec<usize> = examined
         .iter()
@@ -280,13 +281,14 @@ fn find_uncounted_news(
         let position = &one.edge.position;
         counts.contains(position) || found.contains(position)
     };
-    Some(agent_names(
+    Some(list_distinct_names(
         plan,
         examined.iter().filter(has_news).map(|one| one.edge.from),
     ))
 }
 
-fn plain_start(plan: &Plan, state: &ConversationState, agent: AgentId) -> AgentStart {
+/// Builds the start of an agent without counts, handled failures and request.
+fn build_minimal_start(plan: &Plan, state: &ConversationState, agent: AgentId) -> AgentStart {
     AgentStart {
         agent: plan.agent_name(agent).clone(),
         execution: state.next_execution_number(agent),
@@ -294,16 +296,17 @@ fn plain_start(plan: &Plan, state: &ConversationState, agent: AgentId) -> AgentS
         handles: Vec::new(),
         news: None,
         request: None,
-        reads: state.list_reads(agent),
+        reads: state.list_read_executions(agent),
     }
 }
 
-fn evaluate_dependency(
+/// Evaluates the condition of the dependency. Returns `true` without a condition.
+fn evaluate_dependency_condition(
     plan: &Plan,
     state: &ConversationState,
     one: &ExaminedDependency,
     answers: &dyn ConditionEvaluator,
-) -> Asked<bool> {
+) -> ReadinessResult<bool> {
     let Some(condition) = &one.edge.condition else {
         return Ok(true);
     };
@@ -318,12 +321,13 @@ fn evaluate_dependency(
             end: error.span.end,
             message: error.message,
             help: error.help,
-            values: answers.list_reads_of_failure(state, one.edge, condition),
+            values: answers.list_reads_before_failure(state, one.edge, condition),
         })
     })
 }
 
-fn skip_reason_by_facts(
+/// Returns the reason why the agent does not run, if no condition decides.
+fn find_static_skip_reason(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
@@ -331,25 +335,25 @@ fn skip_reason_by_facts(
 ) -> AgentSkipReason {
     let max_turns = plan.agent(agent).conversation.max_turns.get();
     match static_readiness(plan, state, agent) {
-        StaticReadiness::MaxTurns => AgentSkipReason::LimitReached {
+        ReadinessFact::MaxTurns => AgentSkipReason::LimitReached {
             limit: "max_turns".into(),
             count: max_turns,
         },
-        StaticReadiness::NothingNew => AgentSkipReason::NothingNew,
-        StaticReadiness::OnlyTool => AgentSkipReason::OnlyTool,
-        StaticReadiness::OnlyRequest => AgentSkipReason::OnlyRequest,
-        StaticReadiness::Blocked | StaticReadiness::Open => blocked_reason(plan, examined),
+        ReadinessFact::NothingNew => AgentSkipReason::NothingNew,
+        ReadinessFact::OnlyTool => AgentSkipReason::OnlyTool,
+        ReadinessFact::OnlyRequest => AgentSkipReason::OnlyRequest,
+        ReadinessFact::Blocked | ReadinessFact::Open => find_blocking_reason(plan, examined),
     }
 }
 
-/// Returns the dependencies that prevent the agent from running.
-fn blocked_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReason {
+/// Returns the reason of a blocked agent: agents that have not ended, a reached limit, or a false condition.
+fn find_blocking_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReason {
     let failing = || examined.iter().filter(|one| one.holds == Some(false));
     let required = failing().any(|one| one.edge.requires_all);
     let relevant = || failing().filter(move |one| !required || one.edge.requires_all);
     let names_of = |reasons: &[UnfulfilledReason]| {
         let waits = relevant().filter(|one| one.unfulfilled.is_some_and(|reason| reasons.contains(&reason)));
-        agent_names(plan, waits.map(|one| one.edge.from))
+        list_distinct_names(plan, waits.map(|one| one.edge.from))
     };
     let agents = names_of(&[UnfulfilledReason::NotEnded, UnfulfilledReason::LatestFailed]);
     if !agents.is_empty() {
@@ -365,8 +369,8 @@ fn blocked_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReas
     }
 }
 
-/// Returns the condition that prevents the agent from running: the first false one; required dependencies come first.
-fn skip_reason_by_conditions(
+/// Returns the first false condition as the reason why the agent does not run. Required dependencies have precedence.
+fn find_condition_skip_reason(
     plan: &Plan,
     state: &ConversationState,
     examined: &[ExaminedDependency],
@@ -380,8 +384,8 @@ fn skip_reason_by_conditions(
         Some((one, condition)) => AgentSkipReason::ConditionFalse {
             dependency: plan.agent_name(one.edge.from).clone(),
             condition: condition.text().clone(),
-            values: answers.list_reads(state, one.edge, condition),
+            values: answers.list_condition_reads(state, one.edge, condition),
         },
-        None => blocked_reason(plan, examined),
+        None => find_blocking_reason(plan, examined),
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{NextDecision, decide_next_step};
-use crate::random_conversations::{Driver, plan_of};
+use crate::random_conversations::{HandDrivenConversation, build_plan};
 
 /// Returns the decision after these turns: the agents that run (`a b`), or the outcome. A turn is written as its agents
 /// with their results, `a+ b-`; each turn must be the one that the resolver decides. Outputs are `{"n": turn}`.
 fn then(agents: &str, turns: &[&str]) -> String {
-    let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{agents}")));
-    let mut driver = Driver::new(&plan);
+    let plan = Arc::new(build_plan(&format!("name: t\nagents:\n{agents}")));
+    let mut driver = HandDrivenConversation::new(&plan);
     for turn in turns {
         let NextDecision::StartTurn(decided) = decide_next_step(&plan, driver.state()) else {
             panic!("{turn}: nobody runs");
@@ -21,11 +21,11 @@ fn then(agents: &str, turns: &[&str]) -> String {
         assert_eq!(starts, names, "{turn} of {turns:?}");
         let output = |word: &str| word.ends_with('+').then(|| json!({"n": decided.turn}));
         let outputs: Vec<_> = turn.split(' ').map(output).collect();
-        driver.perform(&decided, &outputs);
+        driver.perform_turn(&decided, &outputs);
         let NextDecision::FinishTurn(finished) = decide_next_step(&plan, driver.state()) else {
             panic!("{turn}: the turn is complete");
         };
-        driver.finish_turn(finished);
+        driver.apply_turn_end(finished);
     }
     match decide_next_step(&plan, driver.state()) {
         NextDecision::StartTurn(turn) => {

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::{AgentReadiness, NextDecision, decide_next_step, decide_readiness};
 use crate::conversation::{AgentStart, Event, TurnStarted};
-use crate::random_conversations::{Driver, Waited};
-use ensemble_language::ensemble::{RequiredResult, WaitFor};
+use crate::random_conversations::{HandDrivenConversation, WaitCounts};
+use ensemble_language::ensemble::{RequiredResult, WaitForOutputs};
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 use ensemble_language::random_ensembles::plan_with_results;
 
@@ -17,7 +17,7 @@ type Started = (AgentId, bool, Vec<usize>, Vec<Arc<str>>);
 /// The rules, read off the whole record of the conversation.
 struct Oracle<'a> {
     plan: &'a Plan,
-    driver: &'a Driver,
+    driver: &'a HandDrivenConversation,
 }
 
 impl Oracle<'_> {
@@ -67,7 +67,7 @@ impl Oracle<'_> {
                 .is_some_and(|max| self.edge_starts(agent, edge.position) >= max.get());
             let true_now = edge.condition.as_ref().is_none_or(|condition| {
                 condition
-                    .evaluate(&self.driver.state.edge_facts(edge))
+                    .evaluate(&self.driver.state.edge_condition_values(edge))
                     .expect("these conditions have answers")
             });
             let exempt = edge.feedback && first;
@@ -126,7 +126,7 @@ impl Oracle<'_> {
             };
             let true_now = edge.condition.as_ref().is_none_or(|condition| {
                 condition
-                    .evaluate(&self.driver.state.edge_facts(edge))
+                    .evaluate(&self.driver.state.edge_condition_values(edge))
                     .expect("these conditions have answers")
             });
             let holds = ended && true_now;
@@ -145,7 +145,7 @@ impl Oracle<'_> {
 
     /// Returns the agents that start, by the rule about waiting, and for how many turns in a row the others have waited
     /// for which dependency.
-    fn starts(&self) -> (Vec<Started>, Waited) {
+    fn starts(&self) -> (Vec<Started>, WaitCounts) {
         let ready: Vec<Started> = self
             .plan
             .agent_ids()
@@ -156,7 +156,7 @@ impl Oracle<'_> {
             .collect();
         let ids: Vec<AgentId> = ready.iter().map(|(id, ..)| *id).collect();
         for with_feedback in [true, false] {
-            let mut waited = Waited::new();
+            let mut waited = WaitCounts::new();
             let mut going = ready.clone();
             going.retain(|(id, requested, ..)| {
                 let edges = self.plan.incoming_edges(*id).map(|(_, edge)| edge);
@@ -172,7 +172,7 @@ impl Oracle<'_> {
                 return (going, waited);
             }
         }
-        (ready, Waited::new())
+        (ready, WaitCounts::new())
     }
 
     fn waits(&self, edge: &PlanEdge, ready: &[AgentId], with_feedback: bool) -> bool {
@@ -182,9 +182,9 @@ impl Oracle<'_> {
             return false;
         }
         let settled = match edge.wait_for {
-            WaitFor::Nothing => return false,
-            WaitFor::Settled => true,
-            WaitFor::Update => false,
+            WaitForOutputs::Nothing => return false,
+            WaitForOutputs::Settled => true,
+            WaitForOutputs::Update => false,
         };
         let behind: Vec<AgentId> = self
             .plan
@@ -251,7 +251,7 @@ proptest! {
     fn who_starts_is_what_the_rules_say((plan, fate) in plan_with_results()) {
         let plan = Arc::new(plan);
         let mut fate = fate.into_iter().cycle().take(400);
-        let mut driver = Driver::new(&plan);
+        let mut driver = HandDrivenConversation::new(&plan);
         loop {
             let decision = decide_next_step(&plan, &driver.state);
             prop_assert_eq!(&decision, &decide_next_step(&plan, &driver.state), "a decision is deterministic");
@@ -262,9 +262,9 @@ proptest! {
                     let (starts, waited) = oracle.starts();
                     prop_assert_eq!(started, starts, "turn {}", turn.turn);
                     driver.waited = waited;
-                    driver.turn(&plan, turn, &mut fate);
+                    driver.perform_random_turn(&plan, turn, &mut fate);
                 }
-                NextDecision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+                NextDecision::FinishTurn(finished) => driver.apply_event(Event::TurnFinished(finished)),
                 NextDecision::Perform => prop_assert!(false, "every execution of the turn has ended"),
                 NextDecision::End(ended) => {
                     let oracle = Oracle { plan: &plan, driver: &driver };
@@ -287,7 +287,7 @@ proptest! {
     fn an_agent_that_is_passed_over_is_not_ready((plan, fate) in plan_with_results()) {
         let plan = Arc::new(plan);
         let mut fate = fate.into_iter().cycle().take(400);
-        let mut driver = Driver::new(&plan);
+        let mut driver = HandDrivenConversation::new(&plan);
         loop {
             match decide_next_step(&plan, &driver.state) {
                 NextDecision::StartTurn(turn) => {
@@ -296,9 +296,9 @@ proptest! {
                         let ready = matches!(decide_readiness(&plan, &driver.state, id), Ok(AgentReadiness::Ready(start)) if start.request.is_none());
                         prop_assert!(!ready, "{} is ready and no candidate", plan.agent_name(id));
                     }
-                    driver.turn(&plan, turn, &mut fate);
+                    driver.perform_random_turn(&plan, turn, &mut fate);
                 }
-                NextDecision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+                NextDecision::FinishTurn(finished) => driver.apply_event(Event::TurnFinished(finished)),
                 _ => break,
             }
         }

@@ -6,17 +6,17 @@
 
 use super::{AgentReadiness, AgentSkipReason, ConditionEvaluator};
 use crate::conversation::{AwaitedDependency, ConversationState, has_unseen_result};
-use ensemble_language::ensemble::WaitFor;
+use ensemble_language::ensemble::WaitForOutputs;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
-/// Holds back the ready agents that wait. At least one ready agent is left, if there was one.
-pub(super) fn hold_back_waiting(
+/// Changes ready agents that wait for newer outputs to not ready. Leaves at least one ready agent.
+pub(super) fn hold_back_waiting_agents(
     plan: &Plan,
     state: &ConversationState,
     examined: &mut [(AgentId, AgentReadiness)],
     answers: &dyn ConditionEvaluator,
 ) {
-    let ready: Vec<(AgentId, bool)> = examined.iter().filter_map(ready_agent).collect();
+    let ready: Vec<(AgentId, bool)> = examined.iter().filter_map(find_ready_agent).collect();
     if ready.len() < 2 {
         return;
     }
@@ -27,7 +27,7 @@ pub(super) fn hold_back_waiting(
             .iter()
             .map(|(agent, is_requested)| match is_requested {
                 true => Vec::new(),
-                false => list_awaited(plan, state, *agent, &agents, with_feedback),
+                false => list_awaited_dependencies(plan, state, *agent, &agents, with_feedback),
             })
             .collect();
         if awaited.iter().any(Vec::is_empty) {
@@ -41,33 +41,34 @@ pub(super) fn hold_back_waiting(
             }
             return;
         }
-        answers.note_that_everyone_waits();
+        answers.on_all_agents_waiting();
     }
 }
 
-/// Returns a ready agent, and whether a request starts it.
-fn ready_agent((agent, readiness): &(AgentId, AgentReadiness)) -> Option<(AgentId, bool)> {
+/// Returns the agent if it is ready, and whether a request starts it.
+fn find_ready_agent((agent, readiness): &(AgentId, AgentReadiness)) -> Option<(AgentId, bool)> {
     match readiness {
         AgentReadiness::Ready(start) => Some((*agent, start.request.is_some())),
         AgentReadiness::NotReady(_) => None,
     }
 }
 
-/// Returns the dependencies for which the agent waits, if these agents are ready.
-fn list_awaited(
+/// Returns the dependencies of the agent that one of the `ready` agents is about to replace.
+fn list_awaited_dependencies(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
     ready: &[AgentId],
     with_feedback: bool,
 ) -> Vec<AwaitedDependency> {
-    let may_wait =
-        |(_, edge): &(EdgeId, &PlanEdge)| (with_feedback || !edge.feedback) && waits_for_dependency(plan, state, edge);
+    let may_wait = |(_, edge): &(EdgeId, &PlanEdge)| {
+        (with_feedback || !edge.feedback) && would_wait_for_dependency(plan, state, edge)
+    };
     let edges = plan.incoming_edges(agent).filter(may_wait);
     edges
         .filter_map(|(id, edge)| {
             let sources = plan.upstream_agents(id);
-            if edge.wait_for == WaitFor::Update && state.turns_waited(id) >= sources.count() {
+            if edge.wait_for == WaitForOutputs::Update && state.turns_waited(id) >= sources.count() {
                 return None;
             }
             let is_ready = |agent: &&AgentId| sources.contains(**agent);
@@ -83,14 +84,14 @@ fn list_awaited(
         .collect()
 }
 
-/// Returns whether the agent would wait for the dependency, if something can lead to another output of it.
-fn waits_for_dependency(plan: &Plan, state: &ConversationState, edge: &PlanEdge) -> bool {
+/// Returns whether the agent waits for the dependency as soon as another output of the dependency is possible.
+fn would_wait_for_dependency(plan: &Plan, state: &ConversationState, edge: &PlanEdge) -> bool {
     let has_executed = state.agent_state(edge.to).has_executed();
     edge.requires_all
         && (has_executed || !edge.feedback)
         && match edge.wait_for {
-            WaitFor::Update => has_executed && !has_unseen_result(state, edge) && !plan.runs_every_turn(edge.to),
-            WaitFor::Settled => true,
-            WaitFor::Nothing => false,
+            WaitForOutputs::Update => has_executed && !has_unseen_result(state, edge) && !plan.runs_every_turn(edge.to),
+            WaitForOutputs::Settled => true,
+            WaitForOutputs::Nothing => false,
         }
 }

@@ -6,16 +6,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::STDERR_KEPT;
+use super::MAX_KEPT_STDERR;
 use crate::conversation::EnforcedSandbox;
 use crate::request::AnswerRecord;
 use crate::thread::{Thread, ThreadIteration};
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
 
-/// The ledger of an attempt. Clones share it, so that it can be read when the runner is stopped.
+/// Ledger of an attempt: usage, messages and observations. Clones share one ledger, which can be read after the runner was stopped.
 #[derive(Debug, Clone, Default)]
 pub struct AttemptLedger(Arc<Mutex<LedgerState>>);
 
+/// Data of a ledger.
 #[derive(Debug, Default)]
 struct LedgerState {
     entries: LedgerEntries,
@@ -72,12 +73,12 @@ pub struct LedgerEntries {
     /// The usage of the attempt, with that of its calls.
     pub usage: Option<ModelUsage>,
     /// The requests under way, and other usage that no record contains: first those inside calls and parts.
-    pub stopped: Vec<StoppedWork>,
+    pub stopped: Vec<UnrecordedWork>,
 }
 
-/// Usage that no record contains, with the request for which it was used.
+/// Usage that no record contains, with the model request for which the tokens were used.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct StoppedWork {
+pub struct UnrecordedWork {
     /// The part with its attempt; `None`: no part.
     pub part: Option<(Arc<str>, u32)>,
     /// The ids of the calls that contain the agent, the outermost first.
@@ -88,23 +89,23 @@ pub struct StoppedWork {
     pub usage: ModelUsage,
 }
 
-impl StoppedWork {
-    /// Returns whether the attempt itself did the work: no part and no call.
-    fn is_own(&self) -> bool {
+impl UnrecordedWork {
+    /// Returns whether the attempt itself did the work, and not a part or a tool call.
+    fn is_of_attempt_itself(&self) -> bool {
         self.part.is_none() && self.inside.is_empty()
     }
 }
 
 impl LedgerEntries {
-    /// Takes the attempt's own request that was under way.
-    pub fn take_request(&mut self) -> Option<ThreadIteration> {
-        let own_index = self.stopped.iter().position(StoppedWork::is_own)?;
+    /// Removes the open model request of the attempt itself, and returns the request. Returns `None` if the request has no messages.
+    pub fn take_open_request(&mut self) -> Option<ThreadIteration> {
+        let own_index = self.stopped.iter().position(UnrecordedWork::is_of_attempt_itself)?;
         let iteration = self.stopped.swap_remove(own_index).iteration;
         (!iteration.messages.is_empty()).then_some(iteration)
     }
 
-    /// Adds the end of the process to a failure that does not have it: the process was stopped, or its output was rejected.
-    pub fn complete_failure(&self, failure: ExecutionFailure) -> ExecutionFailure {
+    /// Adds exit code, stdout and stderr of the process to a failure without them.
+    pub fn with_process_end(&self, failure: ExecutionFailure) -> ExecutionFailure {
         match failure.has_process_output() {
             true => failure,
             false => failure.with_process_output(self.exit_code, &self.stdout, &self.stderr),
@@ -113,22 +114,22 @@ impl LedgerEntries {
 }
 
 impl AttemptLedger {
-    /// Replaces the kept end of stderr.
+    /// Replaces the stored end of stderr.
     pub fn set_stderr(&self, text: String) {
         self.lock().entries.stderr = text;
     }
 
-    /// Replaces the kept end of the standard output.
+    /// Replaces the stored end of the standard output.
     pub fn set_stdout(&self, text: String) {
         self.lock().entries.stdout = text;
     }
 
-    /// Keeps the exit code of the process.
+    /// Stores the exit code of the process.
     pub fn set_exit_code(&self, exit_code: Option<i32>) {
         self.lock().entries.exit_code = exit_code;
     }
 
-    /// Adds text to the kept end of stderr. The limit is the same as for one script.
+    /// Appends text to the stored end of stderr, and removes the oldest bytes above the limit.
     pub fn add_stderr(&self, text: &str) {
         if text.is_empty() {
             return;
@@ -138,70 +139,70 @@ impl AttemptLedger {
             stderr.push('\n');
         }
         stderr.push_str(text);
-        let surplus = stderr.ceil_char_boundary(stderr.len().saturating_sub(STDERR_KEPT));
+        let surplus = stderr.ceil_char_boundary(stderr.len().saturating_sub(MAX_KEPT_STDERR));
         stderr.drain(..surplus);
     }
 
     /// Adds a warning for the user.
-    pub fn warn(&self, warning: impl Into<String>) {
+    pub fn add_warning(&self, warning: impl Into<String>) {
         self.lock().entries.warnings.push(warning.into());
     }
 
-    /// Adds a warning for the user unless the ledger has the same one.
-    pub fn warn_once(&self, warning: String) {
+    /// Adds a warning for the user, unless the ledger contains the same warning.
+    pub fn add_warning_once(&self, warning: String) {
         let warnings = &mut self.lock().entries.warnings;
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
     }
 
-    /// Takes the warnings.
+    /// Removes all warnings and returns them.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().entries.warnings)
     }
 
-    /// Adds what was enforced for a process, each sandbox once.
-    pub fn add_sandbox(&self, sandbox: EnforcedSandbox) {
+    /// Adds the enforced sandbox of a process, unless the ledger contains the same sandbox.
+    pub fn add_enforced_sandbox(&self, sandbox: EnforcedSandbox) {
         let sandboxes = &mut self.lock().entries.sandboxes;
         if !sandboxes.contains(&sandbox) {
             sandboxes.push(sandbox);
         }
     }
 
-    /// Keeps the answer to the question of the agent.
+    /// Stores the answer to the question of the agent.
     pub fn set_answer(&self, answer: AnswerRecord) {
         self.lock().entries.answer = Some(answer);
     }
 
-    /// Marks the answer to the question of the agent as given without a person.
-    pub fn mark_unattended(&self) {
+    /// Marks the stored answer as given without a person.
+    pub fn mark_answer_unattended(&self) {
         if let Some(answer) = &mut self.lock().entries.answer {
             answer.unattended = true;
         }
     }
 
     /// Returns the usage of the attempt so far.
-    pub fn usage(&self) -> ModelUsage {
+    pub fn usage_so_far(&self) -> ModelUsage {
         self.lock().usage()
     }
 
-    /// Adds usage.
+    /// Adds usage that no record contains yet.
     pub fn add_usage(&self, usage: ModelUsage) {
         let mut state = self.lock();
         state.used = state.used + usage;
     }
 
-    /// Sets the usage in the records of the nested run of the attempt. It replaces an earlier reading.
+    /// Sets the usage in the records of the nested run. Replaces the previous value.
     pub fn set_nested_usage(&self, usage: ModelUsage) {
         self.lock().nested = Some(usage);
     }
 
-    /// Returns the usage in the records of the nested run; `None` if the attempt has no nested run.
+    /// Returns the usage in the records of the nested run. Returns `None` if the attempt has no nested run.
     pub fn nested_usage(&self) -> Option<ModelUsage> {
         self.lock().nested
     }
 
-    /// Adds usage that a record of its own contains.
+    /// Adds usage that another record contains already.
     pub fn add_recorded_usage(&self, usage: ModelUsage) {
         let mut state = self.lock();
         state.used = state.used + usage;
@@ -209,7 +210,7 @@ impl AttemptLedger {
     }
 
     /// Returns the counter of a request. It counts at once, so that the request counts even if its future is dropped.
-    pub fn open_request(&self) -> Arc<AtomicU64> {
+    pub fn start_request_counter(&self) -> Arc<AtomicU64> {
         self.open_counter(false)
     }
 
@@ -221,7 +222,7 @@ impl AttemptLedger {
     fn open_counter(&self, writes_summary: bool) -> Arc<AtomicU64> {
         let count = Arc::<AtomicU64>::default();
         let mut state = self.lock();
-        state.settle_requests();
+        state.add_ended_request_counts();
         state.made.push(RequestCounter {
             count: Arc::clone(&count),
             writes_summary,
@@ -229,8 +230,8 @@ impl AttemptLedger {
         count
     }
 
-    /// Returns the usage since the latest record, and marks it as recorded.
-    pub fn record_usage(&self) -> ModelUsage {
+    /// Returns the usage since the latest record, and marks the usage as recorded.
+    pub fn mark_usage_recorded(&self) -> ModelUsage {
         let mut state = self.lock();
         let used = state.usage();
         let unrecorded = used.subtract_earlier(state.recorded);
@@ -238,48 +239,47 @@ impl AttemptLedger {
         unrecorded
     }
 
-    /// Begins a round with these iterations, of which the records contain some.
-    pub fn begin_round(&self, exchange: Thread, recorded_iterations: usize) {
+    /// Starts a round with these iterations. The records contain the first `recorded_iterations` of them.
+    pub fn start_round(&self, exchange: Thread, recorded_iterations: usize) {
         let mut state = self.lock();
         (state.exchange, state.recorded_iterations) = (exchange, recorded_iterations);
     }
 
     /// Runs a function on the iterations of the round.
-    pub fn with_exchange<T>(&self, read: impl FnOnce(&Thread) -> T) -> T {
+    pub fn read_exchange<T>(&self, read: impl FnOnce(&Thread) -> T) -> T {
         read(&self.lock().exchange)
     }
 
     /// Changes the iterations of the round.
-    pub fn change_exchange(&self, change: impl FnOnce(Thread) -> Thread) {
+    pub fn update_exchange(&self, change: impl FnOnce(Thread) -> Thread) {
         let mut state = self.lock();
         state.exchange = change(std::mem::take(&mut state.exchange));
     }
 
-    /// Returns the latest iteration with the usage since the latest record, and marks all iterations and the usage as
-    /// recorded. Returns `None` if there is no iteration.
-    pub fn record_iteration(&self) -> Option<(ThreadIteration, ModelUsage)> {
+    /// Returns the latest iteration and the usage since the latest record, and marks both as recorded. Returns `None` without an iteration.
+    pub fn mark_iteration_recorded(&self) -> Option<(ThreadIteration, ModelUsage)> {
         let iteration = {
             let mut state = self.lock();
             state.recorded_iterations = state.exchange.iterations().len();
             state.exchange.iterations().last().cloned()?
         };
-        Some((iteration, self.record_usage()))
+        Some((iteration, self.mark_usage_recorded()))
     }
 
     /// Returns the number of iterations of the round that the records contain.
-    pub fn recorded_iterations(&self) -> usize {
+    pub fn recorded_iteration_count(&self) -> usize {
         self.lock().recorded_iterations
     }
 
-    /// Ends the round: no request is under way.
-    pub fn close_round(&self) -> Thread {
+    /// Ends the round, so that no request is open. Removes the iterations and returns them.
+    pub fn end_round(&self) -> Thread {
         let mut state = self.lock();
         state.recorded_iterations = 0;
         std::mem::take(&mut state.exchange)
     }
 
-    /// Opens the ledger of a call of this tool.
-    pub fn open_call(&self, call: &str, tool: &str) -> NestedLedger {
+    /// Creates the nested ledger of a tool call.
+    pub fn open_call_ledger(&self, call: &str, tool: &str) -> NestedLedger {
         NestedLedger::new(
             self,
             LedgerScope::Call {
@@ -289,28 +289,29 @@ impl AttemptLedger {
         )
     }
 
-    /// Opens the ledger of an attempt of a part.
-    pub fn open_part(&self, key: Arc<str>, attempt: u32) -> NestedLedger {
+    /// Creates the nested ledger of an attempt of a part.
+    pub fn open_part_ledger(&self, key: Arc<str>, attempt: u32) -> NestedLedger {
         NestedLedger::new(self, LedgerScope::Part { key, attempt })
     }
 
-    /// Opens the ledger of an attempt in the nested run.
-    pub fn open_nested_attempt(&self) -> NestedLedger {
+    /// Creates the nested ledger of an attempt in the nested run.
+    pub fn open_nested_run_ledger(&self) -> NestedLedger {
         NestedLedger::new(self, LedgerScope::NestedRun)
     }
 
-    /// Takes the entries of a part that was stopped.
+    /// Removes the entries of a stopped part and returns them.
     pub fn take_stopped_part(&self, key: &str) -> Option<LedgerEntries> {
         let mut state = self.lock();
         let at = state.stopped_parts.iter().position(|(stopped, _)| **stopped == *key)?;
         Some(state.stopped_parts.swap_remove(at).1)
     }
 
-    /// Takes all entries.
+    /// Removes all entries and returns them.
     pub fn take_entries(&self) -> LedgerEntries {
         std::mem::take(&mut *self.lock()).into_entries()
     }
 
+    /// Locks the state, also after a panic of another holder.
     fn lock(&self) -> MutexGuard<'_, LedgerState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -318,7 +319,7 @@ impl AttemptLedger {
 
 impl LedgerState {
     /// Adds the counters of requests that have ended.
-    fn settle_requests(&mut self) {
+    fn add_ended_request_counts(&mut self) {
         let (ended, open): (Vec<RequestCounter>, _) = self
             .made
             .drain(..)
@@ -327,6 +328,7 @@ impl LedgerState {
         self.used = ended.iter().fold(self.used, |sum, counter| sum + counter.usage());
     }
 
+    /// Returns the usage of the attempt so far, including open requests, stopped parts and the nested run.
     fn usage(&self) -> ModelUsage {
         let open_requests = self.made.iter().map(RequestCounter::usage);
         let parts = self.stopped_parts.iter().filter_map(|(_, part)| part.usage);
@@ -336,6 +338,7 @@ impl LedgerState {
             .fold(self.used + nested, |sum, one| sum + one)
     }
 
+    /// Computes the entries, including the usage and the open request that no record contains.
     fn into_entries(mut self) -> LedgerEntries {
         let used = self.usage();
         for (_, part) in std::mem::take(&mut self.stopped_parts) {
@@ -345,10 +348,10 @@ impl LedgerState {
         let unrecorded = used.subtract_earlier(self.recorded);
         let request = self.exchange.iterations().get(self.recorded_iterations).cloned();
         if request.is_some() || !unrecorded.is_empty() {
-            self.entries.stopped.push(StoppedWork {
+            self.entries.stopped.push(UnrecordedWork {
                 iteration: request.unwrap_or_default(),
                 usage: unrecorded,
-                ..StoppedWork::default()
+                ..UnrecordedWork::default()
             });
         }
         LedgerEntries {
@@ -358,7 +361,7 @@ impl LedgerState {
     }
 }
 
-/// The part of an execution, the call, or the nested run that a nested ledger is for.
+/// Owner of a nested ledger: a tool call, a part, or a nested run.
 #[derive(Debug)]
 enum LedgerScope {
     Call {
@@ -373,7 +376,7 @@ enum LedgerScope {
     NestedRun,
 }
 
-/// The ledger of a call or a part. If this value is dropped before its end, the attempt that contains it gets the entries.
+/// Ledger inside another ledger. Dropping the value before its end adds the entries to the outer ledger.
 #[derive(Debug)]
 pub struct NestedLedger {
     ledger: AttemptLedger,
@@ -382,6 +385,7 @@ pub struct NestedLedger {
 }
 
 impl NestedLedger {
+    /// Creates an empty ledger inside `outer`.
     fn new(outer: &AttemptLedger, scope: LedgerScope) -> Self {
         Self {
             ledger: AttemptLedger::default(),
@@ -390,25 +394,25 @@ impl NestedLedger {
         }
     }
 
-    /// Returns the ledger.
+    /// Returns the inner ledger, to which entries are added.
     pub fn ledger(&self) -> &AttemptLedger {
         &self.ledger
     }
 
-    /// Ends the call or the part, and returns its entries, which its own record contains. The attempt that contains a
-    /// call gets what the call wrote on stderr, and its warnings.
+    /// Ends the call or the part, and returns its entries for its record. Moves stderr and warnings of a call to the outer ledger.
     pub fn end(self) -> LedgerEntries {
         let mut entries = self.ledger.take_entries();
-        entries.stopped.retain(StoppedWork::is_own);
-        self.forward_messages(&mut entries);
+        entries.stopped.retain(UnrecordedWork::is_of_attempt_itself);
+        self.forward_stderr_and_warnings(&mut entries);
         entries
     }
 
-    fn forward_messages(&self, entries: &mut LedgerEntries) {
+    /// Moves stderr and warnings of a tool call to the outer ledger.
+    fn forward_stderr_and_warnings(&self, entries: &mut LedgerEntries) {
         if let LedgerScope::Call { tool, .. } = &self.scope {
             self.outer.add_stderr(&std::mem::take(&mut entries.stderr));
             for warning in std::mem::take(&mut entries.warnings) {
-                self.outer.warn(format!("tool {tool}: {warning}"));
+                self.outer.add_warning(format!("tool {tool}: {warning}"));
             }
         }
     }
@@ -417,7 +421,7 @@ impl NestedLedger {
 impl Drop for NestedLedger {
     fn drop(&mut self) {
         let mut entries = self.ledger.take_entries();
-        self.forward_messages(&mut entries);
+        self.forward_stderr_and_warnings(&mut entries);
         match &self.scope {
             LedgerScope::Call { id, .. } => {
                 for work in &mut entries.stopped {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::conversation::{EndedParts, PartEnded, ThreadsByKey};
+use crate::conversation::{PartAttemptEnded, PartsProgress, ThreadsByPartKey};
 use ensemble_language::condition::ConditionSnapshot;
 
 /// A part of an execution, as its runner receives it.
@@ -25,24 +25,24 @@ pub struct ExecutionPart {
     pub variable: Arc<Value>,
 }
 
-/// The data that the run has for an execution with parts, in addition to the data of every execution.
+/// Input of an execution with parts, in addition to the input of every execution.
 #[derive(Clone)]
-pub struct PartsInput {
+pub struct PartedExecutionInput {
     /// The values that the expressions of `for_each` read: the state at the start of the turn.
     pub facts: ConditionSnapshot,
     /// The parts that ended before this attempt.
-    pub earlier_parts: EndedParts,
+    pub earlier_parts: PartsProgress,
     /// The warnings of the agent before this attempt.
     pub earlier_warnings: Vec<String>,
     /// Results that may be taken over from another run where the item of the key is the same.
-    pub reusable_parts: Arc<HashMap<Arc<str>, Arc<PartEnded>>>,
+    pub reusable_parts: Arc<HashMap<Arc<str>, Arc<PartAttemptEnded>>>,
     /// The threads by key.
-    pub threads: Arc<ThreadsByKey>,
+    pub threads: Arc<ThreadsByPartKey>,
     /// Becomes true when the time of the turn is up: parts that have not ended have failed.
     pub time_is_up: watch::Receiver<bool>,
 }
 
-impl fmt::Debug for PartsInput {
+impl fmt::Debug for PartedExecutionInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parts")
             .field("before", &self.earlier_parts)

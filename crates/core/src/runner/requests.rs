@@ -3,20 +3,19 @@
 use serde_json::json;
 
 use super::ExecutionInput;
-use crate::request::{PendingRequest, RequestDigest, RequestOrigin, permission_question};
+use crate::request::{PendingRequest, RequestDigest, RequestOrigin, build_permission_question};
 use ensemble_language::data::{JsonMap, OperatorQuestion, sha256_of_text};
 
 /// The number of hexadecimal digits of a digest.
 const DIGEST_LENGTH: usize = 16;
 
 impl PendingRequest {
-    /// Creates the question of an execution.
+    /// Creates the request for the question of an execution.
     pub fn for_question(execution: &ExecutionInput, question: OperatorQuestion) -> Self {
         Self::from_execution(execution, execution.origin.clone(), "", question)
     }
 
-    /// Creates a question that a tool asks during a call of this execution. `number`: the number of the question in the
-    /// call.
+    /// Creates the request for a question of a tool during a call. `number` is the number of the question in the call.
     pub fn for_tool_question(
         execution: &ExecutionInput,
         origin: RequestOrigin,
@@ -26,7 +25,7 @@ impl PendingRequest {
         Self::from_execution(execution, origin, &number.to_string(), question)
     }
 
-    /// Creates the permission request of a call. `call`: the id of the call.
+    /// Creates the permission request of a tool call. `call` is the id of the call.
     pub fn for_permission(
         execution: &ExecutionInput,
         origin: RequestOrigin,
@@ -34,17 +33,18 @@ impl PendingRequest {
         tool: &str,
         arguments: &JsonMap,
     ) -> Self {
-        Self::from_execution(execution, origin, call, permission_question(tool, arguments))
+        Self::from_execution(execution, origin, call, build_permission_question(tool, arguments))
     }
 
-    /// Changes the digest of a request that repeats an earlier request of the same execution. `number`: 2 for the first
-    /// repetition. An answer to the earlier request is not used for the repetition.
+    /// Changes the digest of a request that repeats an earlier request of the execution, so that the earlier answer is not used.
+    /// `number` is 2 for the first repetition.
     #[must_use]
-    pub fn with_repetition(mut self, number: u32) -> Self {
-        self.digest = short_digest(&format!("{} {number}", self.digest));
+    pub fn with_repetition_digest(mut self, number: u32) -> Self {
+        self.digest = truncated_digest(&format!("{} {number}", self.digest));
         self
     }
 
+    /// Creates the request and its digest. `distinct` distinguishes requests of one execution with the same text.
     fn from_execution(
         execution: &ExecutionInput,
         origin: RequestOrigin,
@@ -68,14 +68,15 @@ impl PendingRequest {
             address: origin.address,
             agent: execution.agent_name.clone(),
             execution: execution.execution,
-            digest: short_digest(&request_json.to_string()),
+            digest: truncated_digest(&request_json.to_string()),
             question,
             position: origin.position,
         }
     }
 }
 
-fn short_digest(text: &str) -> RequestDigest {
+/// Returns the first digits of the SHA-256 of the text as a digest.
+fn truncated_digest(text: &str) -> RequestDigest {
     let mut digest = sha256_of_text(text);
     digest.truncate(DIGEST_LENGTH);
     RequestDigest::new(digest)

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A way in which programs write characters by others.
+/// Notation in which programs write characters as escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EscapeKind {
     /// `\n`, `\"`, `\u00e9`, `\u{e9}`, `\x41`: JSON and strings of programming languages.
@@ -15,7 +15,7 @@ pub(super) enum EscapeKind {
     Entity,
 }
 
-/// A text without escapes.
+/// Text without escapes, with the position of each byte in the original text.
 #[derive(Debug, Clone)]
 pub(super) struct UnescapedText {
     pub(super) bytes: Vec<u8>,
@@ -24,6 +24,7 @@ pub(super) struct UnescapedText {
 }
 
 impl UnescapedText {
+    /// Creates the text from an original text, whose escapes are kept.
     pub(super) fn from_text(text: &str) -> Self {
         Self {
             bytes: text.as_bytes().to_vec(),
@@ -31,18 +32,17 @@ impl UnescapedText {
         }
     }
 
-    /// Returns the text, if it is one.
-    pub(super) fn as_text(&self) -> Option<&str> {
+    /// Returns the bytes as text. Returns `None` for invalid UTF-8.
+    pub(super) fn to_utf8(&self) -> Option<&str> {
         std::str::from_utf8(&self.bytes).ok()
     }
 
-    /// Returns the range in the original text of a range of bytes that is not empty.
+    /// Returns the range in the original text for a non-empty range of bytes.
     pub(super) fn original_range(&self, start: usize, end: usize) -> Range<usize> {
         self.places[start].start..self.places[end - 1].end
     }
 
-    /// Returns the text without the ends of its lines and the blanks around them, as programs break long lines of digits;
-    /// `None`: it is one line.
+    /// Removes line breaks and the blanks around them, because programs break long lines of digits. Returns `None` for one line.
     pub(super) fn join_lines(&self) -> Option<Self> {
         if !self.bytes.contains(&b'\n') {
             return None;
@@ -68,8 +68,8 @@ impl UnescapedText {
         Some(joined)
     }
 
-    /// Returns the text without escapes of this kind; `None`: it has none.
-    pub(super) fn undo_escapes(&self, kind: EscapeKind) -> Option<Self> {
+    /// Replaces the escapes of this kind by the characters. Returns `None` without such escapes.
+    pub(super) fn decode_escapes(&self, kind: EscapeKind) -> Option<Self> {
         let marks: &[u8] = match kind {
             EscapeKind::Backslash => b"\\",
             EscapeKind::Percent => b"%",
@@ -87,10 +87,10 @@ impl UnescapedText {
         let mut has_changed = false;
         while let Some(byte) = self.bytes.get(at) {
             let read = match (kind, byte) {
-                (EscapeKind::Backslash, b'\\') => read_backslash(&self.bytes[at..]),
-                (EscapeKind::Percent | EscapeKind::Form, b'%') => read_percent(&self.bytes[at..]),
+                (EscapeKind::Backslash, b'\\') => decode_backslash_escape(&self.bytes[at..]),
+                (EscapeKind::Percent | EscapeKind::Form, b'%') => decode_percent_escape(&self.bytes[at..]),
                 (EscapeKind::Form, b'+') => Some((' ', 1).into()),
-                (EscapeKind::Entity, b'&') => read_entity(&self.bytes[at..]),
+                (EscapeKind::Entity, b'&') => decode_html_entity(&self.bytes[at..]),
                 _ => None,
             };
             let length = match read {
@@ -113,13 +113,13 @@ impl UnescapedText {
     }
 }
 
-/// An escape: the bytes that it means, and its length.
-struct EscapeSequence {
+/// Decoded bytes of an escape, and the length of the escape in the text.
+struct DecodedEscape {
     bytes: Vec<u8>,
     length: usize,
 }
 
-impl From<(char, usize)> for EscapeSequence {
+impl From<(char, usize)> for DecodedEscape {
     fn from((character, length): (char, usize)) -> Self {
         Self {
             bytes: character.to_string().into_bytes(),
@@ -128,26 +128,27 @@ impl From<(char, usize)> for EscapeSequence {
     }
 }
 
-fn read_backslash(text: &[u8]) -> Option<EscapeSequence> {
+/// Decodes the backslash escape at the start of the text. Returns `None` for other text.
+fn decode_backslash_escape(text: &[u8]) -> Option<DecodedEscape> {
     let plain = match text.get(1)? {
         b'n' => '\n',
         b't' => '\t',
         b'r' => '\r',
         b'b' => '\u{8}',
         b'f' => '\u{c}',
-        b'u' => return read_unicode(text),
-        b'x' => return Some((read_hex(text.get(2..4)?)?, 4).into()),
+        b'u' => return decode_unicode_escape(text),
+        b'x' => return Some((decode_hex_character(text.get(2..4)?)?, 4).into()),
         other if other.is_ascii_punctuation() => char::from(*other),
         _ => return None,
     };
     Some((plain, 2).into())
 }
 
-/// Reads `\u00e9`, two of them for one character, and `\u{e9}`.
-fn read_unicode(text: &[u8]) -> Option<EscapeSequence> {
+/// Decodes `\u00e9`, a pair of such escapes for one character, or `\u{e9}`.
+fn decode_unicode_escape(text: &[u8]) -> Option<DecodedEscape> {
     if text.get(2) == Some(&b'{') {
         let end = text.iter().take(12).position(|byte| *byte == b'}')?;
-        return Some((read_hex(&text[3..end])?, end + 1).into());
+        return Some((decode_hex_character(&text[3..end])?, end + 1).into());
     }
     let unit =
         |at: usize| -> Option<u16> { u16::from_str_radix(std::str::from_utf8(text.get(at..at + 4)?).ok()?, 16).ok() };
@@ -160,23 +161,25 @@ fn read_unicode(text: &[u8]) -> Option<EscapeSequence> {
     Some((character, 12).into())
 }
 
-fn read_hex(digits: &[u8]) -> Option<char> {
+/// Parses hexadecimal digits as a character.
+fn decode_hex_character(digits: &[u8]) -> Option<char> {
     char::from_u32(u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?)
 }
 
-/// Reads one byte, which can be a part of a character.
-fn read_percent(text: &[u8]) -> Option<EscapeSequence> {
+/// Decodes a percent escape to one byte, which can be a part of a character.
+fn decode_percent_escape(text: &[u8]) -> Option<DecodedEscape> {
     let digits = text
         .get(1..3)
         .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
     let byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    Some(EscapeSequence {
+    Some(DecodedEscape {
         bytes: vec![byte],
         length: 3,
     })
 }
 
-fn read_entity(text: &[u8]) -> Option<EscapeSequence> {
+/// Decodes the HTML entity at the start of the text.
+fn decode_html_entity(text: &[u8]) -> Option<DecodedEscape> {
     let end = text.iter().take(10).position(|byte| *byte == b';')?;
     let name = std::str::from_utf8(&text[1..end]).ok()?;
     let character = match name {
@@ -189,7 +192,7 @@ fn read_entity(text: &[u8]) -> Option<EscapeSequence> {
         _ => {
             let number = name.strip_prefix('#')?;
             match number.strip_prefix(['x', 'X']) {
-                Some(digits) => read_hex(digits.as_bytes())?,
+                Some(digits) => decode_hex_character(digits.as_bytes())?,
                 None => char::from_u32(number.parse().ok()?)?,
             }
         }
@@ -205,7 +208,7 @@ mod tests {
     fn lines_are_joined_and_bytes_keep_their_places() {
         let text = "ab \r\n\t cd\n\nef\n";
         let joined = UnescapedText::from_text(text).join_lines().expect("it has lines");
-        assert_eq!(joined.as_text(), Some("abcdef"));
+        assert_eq!(joined.to_utf8(), Some("abcdef"));
         assert_eq!(&text[joined.original_range(1, 5)], "b \r\n\t cd\n\ne");
         // The end of the last line does not belong to the text.
         assert_eq!(joined.original_range(4, 6), 11..13);
@@ -226,23 +229,23 @@ mod tests {
         ];
         for (kind, text, expected) in rows {
             let decoded = UnescapedText::from_text(text)
-                .undo_escapes(kind)
+                .decode_escapes(kind)
                 .expect("it has escapes");
-            assert_eq!(decoded.as_text(), Some(expected));
+            assert_eq!(decoded.to_utf8(), Some(expected));
             assert_eq!(decoded.original_range(0, decoded.bytes.len()), 0..text.len());
         }
         let decoded = UnescapedText::from_text(r"ab\u0041c")
-            .undo_escapes(EscapeKind::Backslash)
+            .decode_escapes(EscapeKind::Backslash)
             .expect("it has escapes");
         assert_eq!(decoded.original_range(2, 3), 2..8);
         assert!(
             UnescapedText::from_text("plain")
-                .undo_escapes(EscapeKind::Backslash)
+                .decode_escapes(EscapeKind::Backslash)
                 .is_none()
         );
         assert!(
             UnescapedText::from_text("100% & more")
-                .undo_escapes(EscapeKind::Percent)
+                .decode_escapes(EscapeKind::Percent)
                 .is_none()
         );
     }

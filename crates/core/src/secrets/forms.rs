@@ -8,23 +8,23 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
-use super::SHORTEST;
+use super::MIN_SECRET_LENGTH;
 use super::escapes::{EscapeKind, UnescapedText};
-use super::sensitivity::{is_ordinary_text, is_scheme, is_secret_part_name};
+use super::sensitivity::{is_auth_scheme, is_ordinary_text, is_secret_part_name};
 
 /// The maximum number of structures inside each other that are opened: JSON in base64 in JSON.
-const DEPTH: usize = 5;
+const MAX_NESTED_STRUCTURES: usize = 5;
 
 /// The widths at which programs break lines of base64.
-const LINE_WIDTHS: [usize; 2] = [64, 76];
+const BASE64_LINE_WIDTHS: [usize; 2] = [64, 76];
 
-/// Fewer digits of a number are no secret, although the secret has zeros before them.
-const SHORTEST_NUMBER: usize = 6;
+/// Smallest number of digits of a secret number. Leading zeros of the secret do not count.
+const MIN_NUMBER_DIGITS: usize = 6;
 
 /// The beginnings of the first and of the last line of a key.
-const FRAME_LINES: [&str; 2] = ["-----BEGIN ", "-----END "];
+const KEY_FRAME_STARTS: [&str; 2] = ["-----BEGIN ", "-----END "];
 
-/// A secret and all that is secret inside of it.
+/// Secret values with all secret texts and structures inside them.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct SecretParts {
     /// The values that were added, without their parts.
@@ -35,9 +35,9 @@ pub(super) struct SecretParts {
     pub(super) structures: Vec<Value>,
 }
 
-/// The reason why a part can be secret.
+/// Reason why a part of a secret counts as secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PartRole {
+enum SecretPartRole {
     /// It is the secret, or all of it.
     Secret,
     /// Its name says that it is secret, with all that is inside of it.
@@ -46,9 +46,9 @@ enum PartRole {
     Unnamed,
 }
 
-impl PartRole {
-    /// Returns the role of the value with this name.
-    fn for_name(name: &str) -> Self {
+impl SecretPartRole {
+    /// Returns the role of a part with this name.
+    fn from_part_name(name: &str) -> Self {
         match is_secret_part_name(name) {
             true => Self::Named,
             false => Self::Unnamed,
@@ -57,105 +57,108 @@ impl PartRole {
 }
 
 impl SecretParts {
-    /// Adds the value and what is secret inside of it: the words after the first, lines, `NAME=value`, strings and numbers of
-    /// JSON, the password of an address, and the text that is encoded as base64. Ordinary words are no parts, unless their
-    /// names say that they are secret.
+    /// Adds the value and its secret parts: words after the first, lines, `NAME=value`, strings and numbers of JSON, passwords in
+    /// addresses,
+    /// and base64 content. Omits ordinary words, unless the name of the part is the name of a secret.
     pub(super) fn add_value(&mut self, value: &str) {
         if self.values.insert(value.trim().to_owned()) {
-            self.add_part(value, PartRole::Secret, 0);
+            self.add_part_recursively(value, SecretPartRole::Secret, 0);
         }
     }
 
-    /// Returns whether the value was added.
+    /// Returns whether the value was added before.
     pub(super) fn contains_value(&self, value: &str) -> bool {
         self.values.contains(value.trim())
     }
 
-    fn add_part(&mut self, value: &str, role: PartRole, depth: usize) {
+    /// Adds a part and its own parts, if the part is long enough and not an ordinary text. `depth` counts nested structures.
+    fn add_part_recursively(&mut self, value: &str, role: SecretPartRole, depth: usize) {
         let value = value.trim();
-        if value.len() < SHORTEST || depth > DEPTH || is_frame_line(value) {
+        if value.len() < MIN_SECRET_LENGTH || depth > MAX_NESTED_STRUCTURES || is_key_frame_line(value) {
             return;
         }
-        if role == PartRole::Unnamed && is_ordinary_text(value) {
+        if role == SecretPartRole::Unnamed && is_ordinary_text(value) {
             return;
         }
-        if !self.texts.insert(value.to_owned()) && role == PartRole::Unnamed {
+        if !self.texts.insert(value.to_owned()) && role == SecretPartRole::Unnamed {
             return;
         }
-        self.texts.extend(list_number_forms(value));
+        self.texts.extend(list_number_spellings(value));
         if let Ok(parsed) = serde_json::from_str::<Value>(value) {
             // The names inside of a text say more than the name of the text.
             let role = match role {
-                PartRole::Named => PartRole::Secret,
+                SecretPartRole::Named => SecretPartRole::Secret,
                 role => role,
             };
-            self.add_json(parsed, role, depth);
+            self.add_json_structure(parsed, role, depth);
             return;
         }
         if value.contains('\n') {
             self.add_lines(value, depth);
         } else if let Some((first, rest)) = value.split_once(' ') {
-            let role = match is_scheme(first) {
+            let role = match is_auth_scheme(first) {
                 true => role,
-                false => PartRole::Unnamed,
+                false => SecretPartRole::Unnamed,
             };
-            self.add_part(rest, role, depth + 1);
+            self.add_part_recursively(rest, role, depth + 1);
         }
-        self.add_assignments(value, depth);
-        self.add_address_parts(value, depth);
+        self.add_assigned_values(value, depth);
+        self.add_user_info(value, depth);
         // A variable can contain the line breaks of a key as `\n`.
         for kind in [EscapeKind::Percent, EscapeKind::Backslash] {
-            let decoded = UnescapedText::from_text(value).undo_escapes(kind);
-            if let Some(text) = decoded.as_ref().and_then(UnescapedText::as_text) {
-                self.add_part(text, role, depth + 1);
+            let decoded = UnescapedText::from_text(value).decode_escapes(kind);
+            if let Some(text) = decoded.as_ref().and_then(UnescapedText::to_utf8) {
+                self.add_part_recursively(text, role, depth + 1);
             }
         }
-        if let Some(text) = decode_base64(value) {
+        if let Some(text) = decode_base64_text(value) {
             // Of `user:password`, the password.
             if let Some((_, password)) = text.split_once(':') {
-                self.add_part(password, role, depth + 1);
+                self.add_part_recursively(password, role, depth + 1);
             }
-            self.add_part(&text, role, depth + 1);
+            self.add_part_recursively(&text, role, depth + 1);
         }
     }
 
-    fn add_json(&mut self, parsed: Value, role: PartRole, depth: usize) {
-        self.add_member(&parsed, role, depth);
+    /// Adds the members of a JSON value, and the compact and indented text of a structure.
+    fn add_json_structure(&mut self, parsed: Value, role: SecretPartRole, depth: usize) {
+        self.add_json_member(&parsed, role, depth);
         let compact = parsed.to_string();
-        if matches!(parsed, Value::Array(_) | Value::Object(_)) && compact.len() >= SHORTEST {
+        if matches!(parsed, Value::Array(_) | Value::Object(_)) && compact.len() >= MIN_SECRET_LENGTH {
             self.texts.insert(compact);
             self.texts.extend(serde_json::to_string_pretty(&parsed).ok());
             self.structures.push(parsed);
         }
     }
 
-    fn add_member(&mut self, member: &Value, role: PartRole, depth: usize) {
+    /// Adds the strings and numbers of a JSON value. Names of objects decide the role.
+    fn add_json_member(&mut self, member: &Value, role: SecretPartRole, depth: usize) {
         match member {
-            Value::String(text) => self.add_part(text, role, depth + 1),
-            Value::Number(number) => self.add_part(&number.to_string(), role, depth + 1),
-            Value::Array(items) => items.iter().for_each(|item| self.add_member(item, role, depth)),
+            Value::String(text) => self.add_part_recursively(text, role, depth + 1),
+            Value::Number(number) => self.add_part_recursively(&number.to_string(), role, depth + 1),
+            Value::Array(items) => items.iter().for_each(|item| self.add_json_member(item, role, depth)),
             Value::Object(map) => map.iter().for_each(|(name, item)| {
                 let role = match role {
-                    PartRole::Named => PartRole::Named,
-                    PartRole::Secret | PartRole::Unnamed => PartRole::for_name(name),
+                    SecretPartRole::Named => SecretPartRole::Named,
+                    SecretPartRole::Secret | SecretPartRole::Unnamed => SecretPartRole::from_part_name(name),
                 };
-                self.add_member(item, role, depth);
+                self.add_json_member(item, role, depth);
             }),
             Value::Null | Value::Bool(_) => {}
         }
     }
 
-    /// Adds each line, and the lines of a key without its head and its foot as one text.
+    /// Adds each line, and the content of a PEM key as one text.
     fn add_lines(&mut self, value: &str, depth: usize) {
         let lines = || value.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
-        lines().for_each(|line| self.add_part(line, PartRole::Secret, depth + 1));
+        lines().for_each(|line| self.add_part_recursively(line, SecretPartRole::Secret, depth + 1));
         if value.starts_with("-----") {
-            self.add_part(&lines().collect::<String>(), PartRole::Secret, depth + 1);
+            self.add_part_recursively(&lines().collect::<String>(), SecretPartRole::Secret, depth + 1);
         }
     }
 
     /// Adds the values of `NAME=value` and `name: value`.
-    fn add_assignments(&mut self, value: &str, depth: usize) {
+    fn add_assigned_values(&mut self, value: &str, depth: usize) {
         let strip_export = |name: &str| name.trim_start_matches("export ").trim().to_owned();
         let is_name = |name: &str| {
             !name.is_empty()
@@ -167,7 +170,7 @@ impl SecretParts {
         let mut add = |name: &str, rest: &str| {
             let name = strip_export(name);
             if is_name(&name) {
-                self.add_part(&unquote(rest), PartRole::for_name(&name), depth + 1);
+                self.add_part_recursively(&unquote(rest), SecretPartRole::from_part_name(&name), depth + 1);
             }
         };
         if let Some((name, rest)) = value.split_once(": ") {
@@ -189,22 +192,21 @@ impl SecretParts {
         }
     }
 
-    /// Adds the password of `scheme://user:password@host`, and the user, who can be a token.
-    fn add_address_parts(&mut self, value: &str, depth: usize) {
-        match find_user_info(value) {
+    /// Adds the password of `scheme://user:password@host`, and the user, which can be a token.
+    fn add_user_info(&mut self, value: &str, depth: usize) {
+        match split_user_info(value) {
             Some((user, Some(password))) => {
-                self.add_part(password, PartRole::Secret, depth + 1);
-                self.add_part(user, PartRole::Unnamed, depth + 1);
+                self.add_part_recursively(password, SecretPartRole::Secret, depth + 1);
+                self.add_part_recursively(user, SecretPartRole::Unnamed, depth + 1);
             }
-            Some((token, None)) => self.add_part(token, PartRole::Secret, depth + 1),
+            Some((token, None)) => self.add_part_recursively(token, SecretPartRole::Secret, depth + 1),
             None => {}
         }
     }
 }
 
-/// Returns the number that the text spells as programs write it: without a sign, without leading zeros, and with the digits
-/// that a floating-point number keeps.
-fn list_number_forms(value: &str) -> Vec<String> {
+/// Returns other spellings of a number: without sign, without leading zeros, and as a floating-point number.
+fn list_number_spellings(value: &str) -> Vec<String> {
     let unsigned = value.strip_prefix(['+', '-']).unwrap_or(value);
     let is_number = unsigned.starts_with(|first: char| first.is_ascii_digit())
         && unsigned
@@ -222,7 +224,7 @@ fn list_number_forms(value: &str) -> Vec<String> {
         Some((integer, decimals)) if decimals.bytes().all(|byte| byte == b'0') => integer,
         _ => integer,
     };
-    if integer.len() < SHORTEST_NUMBER {
+    if integer.len() < MIN_NUMBER_DIGITS {
         return Vec::new();
     }
     let scientific = format!("{number:e}");
@@ -232,19 +234,19 @@ fn list_number_forms(value: &str) -> Vec<String> {
         scientific.replace('e', "e+"),
         scientific,
     ];
-    forms.retain(|form| form.len() >= SHORTEST_NUMBER);
+    forms.retain(|form| form.len() >= MIN_NUMBER_DIGITS);
     forms
 }
 
-/// Returns whether the text is only the first or the last line of a key, which is no secret.
-fn is_frame_line(text: &str) -> bool {
-    let mut labels = FRAME_LINES.iter().filter_map(|start| text.strip_prefix(*start));
+/// Returns whether the text is only the first or last line of a PEM key, which is no secret.
+fn is_key_frame_line(text: &str) -> bool {
+    let mut labels = KEY_FRAME_STARTS.iter().filter_map(|start| text.strip_prefix(*start));
     let label = labels.next().and_then(|rest| rest.strip_suffix("-----"));
     label.is_some_and(|label| !label.contains(['-', '\\', '\n']))
 }
 
 /// Returns the user and the password of an address with `user:password@` or `user@`.
-fn find_user_info(value: &str) -> Option<(&str, Option<&str>)> {
+fn split_user_info(value: &str) -> Option<(&str, Option<&str>)> {
     let (_, rest) = value.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
     let (user, _) = authority.rsplit_once('@')?;
@@ -254,8 +256,8 @@ fn find_user_info(value: &str) -> Option<(&str, Option<&str>)> {
     })
 }
 
-/// Returns the text that the value encodes.
-fn decode_base64(value: &str) -> Option<String> {
+/// Decodes base64. Returns `None` if the value is not the base64 of a printable text.
+fn decode_base64_text(value: &str) -> Option<String> {
     let compact: String = value.split_ascii_whitespace().collect();
     let engines = [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD];
     let bytes = engines.iter().find_map(|engine| engine.decode(&compact).ok())?;
@@ -264,7 +266,7 @@ fn decode_base64(value: &str) -> Option<String> {
     is_text.then_some(text)
 }
 
-/// Returns the text in hexadecimal digits and in base64, wherever it begins in a longer text that is encoded.
+/// Returns the hexadecimal and base64 forms of the text, for every offset in a longer encoded text.
 pub(super) fn list_encoded_forms(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -282,26 +284,27 @@ pub(super) fn list_encoded_forms(text: &str) -> Vec<String> {
             }
             if before == 0 {
                 // A line can be alone.
-                let lines = |width: &usize| break_lines(&digits, *width);
-                forms.extend(LINE_WIDTHS.iter().filter(|width| end > **width).flat_map(lines));
+                let lines = |width: &usize| split_into_lines(&digits, *width);
+                forms.extend(BASE64_LINE_WIDTHS.iter().filter(|width| end > **width).flat_map(lines));
             }
         }
     }
     // Programs read digits without letters as a number, and write it with fewer digits.
     let numbers: Vec<String> = forms.iter().flat_map(|form| list_number_forms(form)).collect();
     forms.extend(numbers);
-    forms.retain(|form| form.len() >= SHORTEST);
+    forms.retain(|form| form.len() >= MIN_SECRET_LENGTH);
     forms.sort();
     forms.dedup();
     forms
 }
 
-fn break_lines(digits: &str, width: usize) -> Vec<String> {
+/// Splits the digits into lines of this width.
+fn split_into_lines(digits: &str, width: usize) -> Vec<String> {
     let lines = digits.as_bytes().chunks(width);
     lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
 }
 
-/// Returns the text as JSON and addresses write it, for the search for the beginning of a secret at the end of a text.
+/// Returns the text with JSON escapes (once and twice) and with percent escapes, for the search at the end of a text.
 pub(super) fn list_escaped_forms(text: &str) -> Vec<String> {
     let quote = |text: &str| {
         let quoted = Value::from(text).to_string();
@@ -385,7 +388,7 @@ mod tests {
             assert!(
                 found
                     .iter()
-                    .all(|part| part.len() >= SHORTEST && !part.starts_with("-----END")),
+                    .all(|part| part.len() >= MIN_SECRET_LENGTH && !part.starts_with("-----END")),
                 "{found:?}"
             );
         }
@@ -405,13 +408,13 @@ mod tests {
             ("00012345.50", &["12345.50", "12345.5"]),
         ];
         for (value, expected) in rows {
-            let found = list_number_forms(value);
+            let found = list_number_spellings(value);
             for form in expected {
                 assert!(found.iter().any(|found| found == form), "{value}: {form}: {found:?}");
             }
         }
         for value in ["0000", "00000123", "1-2-3-4-5", "sk-12345678", "+", "", "١٢٣٤٥٦٧٨"] {
-            assert_eq!(list_number_forms(value), Vec::<String>::new(), "{value}");
+            assert_eq!(list_number_spellings(value), Vec::<String>::new(), "{value}");
         }
     }
 

@@ -7,23 +7,23 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value};
 
-use super::STRUCK_OUT;
+use super::REDACTED_TEXT;
 use super::escapes::{EscapeKind, UnescapedText};
 use super::forms::{SecretParts, list_encoded_forms, list_escaped_forms};
 
 /// The maximum number of escapes inside each other: JSON in JSON in JSON.
-const DEPTH: usize = 4;
+const MAX_NESTED_ESCAPES: usize = 4;
 
 /// The maximum number of texts without escapes that are made of one text.
-const PASSES: usize = 24;
+const MAX_UNESCAPED_TEXTS: usize = 24;
 
-/// Fewer bytes of a secret at the end of a text are no part of it.
-const SHORTEST_REST: usize = 6;
+/// Smallest number of bytes at the end of a fragment that count as a part of a secret.
+const MIN_PARTIAL_SECRET: usize = 6;
 
-/// The bytes that the ends of lines and the blanks around them add to a short secret.
-const LINE_ENDS: usize = 64;
+/// Number of bytes that line breaks and blanks can add to a short secret.
+const LINE_BREAK_ALLOWANCE: usize = 64;
 
-/// The search for the secrets of a run.
+/// Search for all forms of the secrets of a run.
 pub(super) struct SecretMatcher {
     /// `None`: it cannot be built, and every text counts as a secret.
     automaton: Option<AhoCorasick>,
@@ -36,15 +36,15 @@ pub(super) struct SecretMatcher {
 }
 
 impl SecretMatcher {
-    /// Returns the search for these secrets; `None`: there are none.
-    pub(super) fn for_parts(parts: &SecretParts) -> Option<Self> {
+    /// Builds the search for these secrets. Returns `None` without secrets.
+    pub(super) fn from_parts(parts: &SecretParts) -> Option<Self> {
         let mut forms: BTreeSet<String> = parts.texts.clone();
         for text in &parts.texts {
             forms.extend(list_encoded_forms(text));
         }
         // Every match is asked for: one secret can begin in another one.
         let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&forms);
-        let escapes = list_escapes(&parts.texts, &forms);
+        let escapes = list_relevant_escapes(&parts.texts, &forms);
         for text in &parts.texts {
             forms.extend(list_escaped_forms(text));
         }
@@ -72,19 +72,19 @@ impl SecretMatcher {
         }
     }
 
-    /// Returns whether every text counts as a secret.
-    pub(super) fn is_blind(&self) -> bool {
+    /// Returns whether the search could not be built, so that every text counts as a secret.
+    pub(super) fn matches_everything(&self) -> bool {
         self.automaton.is_none()
     }
 
-    /// Returns whether a secret is in the text, as one of its forms.
-    fn has_form(&self, text: &str) -> bool {
+    /// Returns whether the text contains a form of a secret. Does not undo escapes.
+    fn contains_unescaped_form(&self, text: &str) -> bool {
         let automaton = self.automaton.as_ref();
         automaton.is_none_or(|automaton| automaton.is_match(text))
     }
 
-    /// Returns the ranges of all forms in the text.
-    fn find_forms(&self, text: &[u8]) -> Vec<Range<usize>> {
+    /// Returns the byte ranges of all forms in the text, also overlapping ones.
+    fn find_form_ranges(&self, text: &[u8]) -> Vec<Range<usize>> {
         match &self.automaton {
             Some(automaton) => automaton
                 .find_overlapping_iter(text)
@@ -95,18 +95,18 @@ impl SecretMatcher {
         }
     }
 
-    /// Returns whether a secret is in the text, in any form.
-    pub(super) fn occurs_in(&self, text: &str) -> bool {
+    /// Returns whether the text contains a secret in any form, also behind escapes.
+    pub(super) fn contains_secret(&self, text: &str) -> bool {
         let mut ranges = Vec::new();
-        self.has_form(text) || {
-            self.find_behind_escapes(text, &mut ranges);
+        self.contains_unescaped_form(text) || {
+            self.add_escaped_ranges(text, &mut ranges);
             !ranges.is_empty()
         }
     }
 
-    /// Returns the text without secrets.
+    /// Replaces the secrets in the text.
     pub(super) fn redact<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
-        let ranges = self.find_ranges(&text);
+        let ranges = self.find_secret_ranges(&text);
         if ranges.is_empty() {
             return text;
         }
@@ -114,18 +114,18 @@ impl SecretMatcher {
         let mut end = 0;
         for range in ranges {
             redacted.push_str(&text[end..range.start]);
-            redacted.push_str(STRUCK_OUT);
+            redacted.push_str(REDACTED_TEXT);
             end = range.end;
         }
         redacted.push_str(&text[end..]);
         Cow::Owned(redacted)
     }
 
-    /// Returns whether the value is the object, the list or the number that is a secret.
+    /// Returns whether the value is a structure or a number that is a secret.
     pub(super) fn is_secret_value(&self, value: &Value) -> bool {
         match value {
-            _ if self.is_blind() => true,
-            Value::Number(number) => self.has_form(&number.to_string()),
+            _ if self.matches_everything() => true,
+            Value::Number(number) => self.contains_unescaped_form(&number.to_string()),
             Value::Array(_) | Value::Object(_) => self.structures.contains(value),
             Value::Null | Value::Bool(_) | Value::String(_) => false,
         }
@@ -134,13 +134,13 @@ impl SecretMatcher {
     /// Returns whether the map is an object that is a secret.
     pub(super) fn is_secret_map(&self, map: &Map<String, Value>) -> bool {
         let is_map = |structure: &Value| structure.as_object().is_some_and(|object| object == map);
-        self.is_blind() || self.structures.iter().any(is_map)
+        self.matches_everything() || self.structures.iter().any(is_map)
     }
 
-    /// Returns the ranges of secrets in order, none of which overlap.
-    fn find_ranges(&self, text: &str) -> Vec<Range<usize>> {
-        let mut ranges = self.find_forms(text.as_bytes());
-        self.find_behind_escapes(text, &mut ranges);
+    /// Returns the byte ranges of secrets in order, without overlaps.
+    fn find_secret_ranges(&self, text: &str) -> Vec<Range<usize>> {
+        let mut ranges = self.find_form_ranges(text.as_bytes());
+        self.add_escaped_ranges(text, &mut ranges);
         ranges.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
         let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
         for range in ranges {
@@ -152,30 +152,31 @@ impl SecretMatcher {
         merged
     }
 
-    /// Adds what is found in the text without its escapes and without the ends of its lines.
-    fn find_behind_escapes(&self, text: &str, ranges: &mut Vec<Range<usize>>) {
+    /// Adds the ranges of secrets behind escapes and across line breaks.
+    fn add_escaped_ranges(&self, text: &str, ranges: &mut Vec<Range<usize>>) {
         if text.bytes().any(|byte| b"\\%+&\n".contains(&byte)) {
-            let mut passes = PASSES;
+            let mut passes = MAX_UNESCAPED_TEXTS;
             let text = UnescapedText::from_text(text);
-            self.find_in_joined_lines(&text, ranges);
-            self.find_without_escapes(&text, DEPTH, &mut passes, ranges);
+            self.add_ranges_across_lines(&text, ranges);
+            self.add_unescaped_ranges(&text, MAX_NESTED_ESCAPES, &mut passes, ranges);
         }
     }
 
-    /// Adds what is found in the text of all lines: base64 and hexadecimal digits can be broken anywhere.
-    fn find_in_joined_lines(&self, text: &UnescapedText, ranges: &mut Vec<Range<usize>>) {
+    /// Adds the ranges of secrets in the joined lines, because base64 and hexadecimal digits can be broken anywhere.
+    fn add_ranges_across_lines(&self, text: &UnescapedText, ranges: &mut Vec<Range<usize>>) {
         if let Some(joined) = text.join_lines() {
-            self.find_in_bytes(&joined, ranges);
+            self.add_ranges_of_bytes(&joined, ranges);
         }
     }
 
-    fn find_in_bytes(&self, text: &UnescapedText, ranges: &mut Vec<Range<usize>>) {
-        let found = self.find_forms(&text.bytes).into_iter();
+    /// Adds the ranges of secrets in this text, as ranges of the original text.
+    fn add_ranges_of_bytes(&self, text: &UnescapedText, ranges: &mut Vec<Range<usize>>) {
+        let found = self.find_form_ranges(&text.bytes).into_iter();
         ranges.extend(found.map(|found| text.original_range(found.start, found.end)));
     }
 
-    /// Adds what is found in the text without its escapes, which can be inside each other.
-    fn find_without_escapes(
+    /// Adds the ranges of secrets in the text with its escapes undone, also nested ones. `depth` and `passes` limit the work.
+    fn add_unescaped_ranges(
         &self,
         text: &UnescapedText,
         depth: usize,
@@ -189,36 +190,38 @@ impl SecretMatcher {
             if *passes == 0 {
                 return;
             }
-            let Some(decoded) = text.undo_escapes(*kind) else {
+            let Some(decoded) = text.decode_escapes(*kind) else {
                 continue;
             };
             *passes -= 1;
-            self.find_in_bytes(&decoded, ranges);
-            self.find_in_joined_lines(&decoded, ranges);
-            self.find_without_escapes(&decoded, depth - 1, passes, ranges);
+            self.add_ranges_of_bytes(&decoded, ranges);
+            self.add_ranges_across_lines(&decoded, ranges);
+            self.add_unescaped_ranges(&decoded, depth - 1, passes, ranges);
         }
     }
 
-    /// Returns the number of bytes at the end of the text that may be the beginning of a secret, also over several lines.
-    fn possible_secret_length(&self, text: &str) -> usize {
-        if self.is_blind() {
+    /// Returns the number of bytes at the end of the text that can be the beginning of a secret, also over several lines.
+    fn partial_secret_length_at_end(&self, text: &str) -> usize {
+        if self.matches_everything() {
             return text.len();
         }
-        let end = &text[text.ceil_char_boundary(text.len().saturating_sub(self.longest_in_lines()))..];
+        let end = &text[text.ceil_char_boundary(text.len().saturating_sub(self.max_length_with_line_breaks()))..];
         let joined = UnescapedText::from_text(end).join_lines();
         let over_lines = joined.and_then(|joined| {
-            let (length, count) = (self.possible_beginning_length(joined.as_text()?), joined.bytes.len());
+            let (length, count) = (self.partial_form_length_at_end(joined.to_utf8()?), joined.bytes.len());
             (length > 0).then(|| end.len() - joined.original_range(count - length, count).start)
         });
-        self.possible_beginning_length(text).max(over_lines.unwrap_or_default())
+        self.partial_form_length_at_end(text)
+            .max(over_lines.unwrap_or_default())
     }
 
-    /// Returns the number of bytes of a text in which a secret with the ends of its lines is searched.
-    fn longest_in_lines(&self) -> usize {
-        2 * self.longest_form + LINE_ENDS
+    /// Returns the largest number of bytes of a secret with line breaks.
+    fn max_length_with_line_breaks(&self) -> usize {
+        2 * self.longest_form + LINE_BREAK_ALLOWANCE
     }
 
-    fn possible_beginning_length(&self, text: &str) -> usize {
+    /// Returns the number of bytes at the end of the text that are the beginning of a form.
+    fn partial_form_length_at_end(&self, text: &str) -> usize {
         let first = text.floor_char_boundary(text.len().saturating_sub(self.longest_form));
         let mut ends = text[first..].char_indices().map(|(at, _)| &text[first + at..]);
         let begins_form = |end: &&str| {
@@ -228,29 +231,31 @@ impl SecretMatcher {
         ends.find(begins_form).map_or(0, str::len)
     }
 
-    /// Splits a text that goes on into what can be shown, without secrets, and the end that may belong to a secret.
-    pub(super) fn split_stream(&self, text: &str) -> (String, String) {
-        let possible = text.len() - self.possible_secret_length(text);
+    /// Splits a text into a redacted part that can be shown, and an end that can belong to a secret.
+    pub(super) fn split_at_possible_secret(&self, text: &str) -> (String, String) {
+        let possible = text.len() - self.partial_secret_length_at_end(text);
         let crossing = self
-            .find_ranges(text)
+            .find_secret_ranges(text)
             .into_iter()
             .find(|range| range.start < possible && possible < range.end);
         let (shown, held) = text.split_at(crossing.map_or(possible, |range| range.start));
         (self.redact(Cow::Borrowed(shown)).into_owned(), held.to_owned())
     }
 
-    /// Returns the number of bytes at the start of the text that may be the end of a secret, also over several lines.
-    fn possible_rest_length(&self, text: &str) -> usize {
-        let start = &text[..text.floor_char_boundary(self.longest_in_lines())];
+    /// Returns the number of bytes at the start of the text that can be the end of a secret, also over several lines.
+    fn partial_secret_length_at_start(&self, text: &str) -> usize {
+        let start = &text[..text.floor_char_boundary(self.max_length_with_line_breaks())];
         let joined = UnescapedText::from_text(start).join_lines();
         let over_lines = joined.and_then(|joined| {
-            let length = self.possible_end_length(joined.as_text()?);
+            let length = self.partial_form_length_at_start(joined.to_utf8()?);
             (length > 0).then(|| joined.original_range(0, length).end)
         });
-        self.possible_end_length(text).max(over_lines.unwrap_or_default())
+        self.partial_form_length_at_start(text)
+            .max(over_lines.unwrap_or_default())
     }
 
-    fn possible_end_length(&self, text: &str) -> usize {
+    /// Returns the number of bytes at the start of the text that are the end of a form.
+    fn partial_form_length_at_start(&self, text: &str) -> usize {
         let rest_length = |form: &String| {
             let mut starts = form.char_indices().skip(1).map(|(at, _)| &form[at..]);
             starts.find(|rest| text.starts_with(rest)).map(str::len)
@@ -258,24 +263,24 @@ impl SecretMatcher {
         self.forms.iter().filter_map(rest_length).max().unwrap_or_default()
     }
 
-    /// Returns the text, which was cut out of a longer one, without secrets and without parts of secrets at its ends.
+    /// Redacts a fragment of a longer text, including parts of secrets at both ends of the fragment.
     pub(super) fn redact_fragment(&self, text: &str) -> String {
         let mut redacted = self.redact(Cow::Borrowed(text)).into_owned();
-        let rest = self.possible_rest_length(&redacted);
-        if rest >= SHORTEST_REST {
-            redacted.replace_range(..rest, STRUCK_OUT);
+        let rest = self.partial_secret_length_at_start(&redacted);
+        if rest >= MIN_PARTIAL_SECRET {
+            redacted.replace_range(..rest, REDACTED_TEXT);
         }
-        let beginning = self.possible_secret_length(&redacted);
-        if beginning >= SHORTEST_REST {
-            redacted.replace_range(redacted.len() - beginning.., STRUCK_OUT);
+        let beginning = self.partial_secret_length_at_end(&redacted);
+        if beginning >= MIN_PARTIAL_SECRET {
+            redacted.replace_range(redacted.len() - beginning.., REDACTED_TEXT);
         }
         redacted
     }
 }
 
-/// Returns the escapes in which one of the texts, or one of their encoded forms, looks different. Each of them does if the
-/// end of a line in it is written as `\n`.
-fn list_escapes(texts: &BTreeSet<String>, forms: &BTreeSet<String>) -> Vec<EscapeKind> {
+/// Returns the escapes that change one of the texts or their encoded forms. Backslash escapes always count, because JSON escapes line
+/// breaks.
+fn list_relevant_escapes(texts: &BTreeSet<String>, forms: &BTreeSet<String>) -> Vec<EscapeKind> {
     let has = |texts: &BTreeSet<String>, is_meant: fn(char) -> bool| texts.iter().any(|text| text.contains(is_meant));
     let is_escaped = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.');
     let mut escapes = vec![EscapeKind::Backslash];

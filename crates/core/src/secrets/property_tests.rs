@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::sensitivity::is_ordinary_text;
-use super::{STRUCK_OUT, Secrets};
+use super::{REDACTED_TEXT, Secrets};
 use crate::conversation::Event;
 
 /// A secret, and the texts in it that nobody may see.
@@ -161,12 +161,12 @@ proptest! {
     #[test]
     fn a_secret_leaves_in_no_form(secret in secret(), form in 0..FORMS, around in "[ a-z:,]{0,9}") {
         let secrets = Secrets::default();
-        secrets.add_value(&secret.value);
+        secrets.add_secret(&secret.value);
         for part in secret.parts.iter().chain([&secret.value]) {
             let text = format!("{around}{}{around}", write_in_form(part, form));
             let said = secrets.redact(text.as_str()).into_owned();
             assert_hidden(&said, part);
-            prop_assert!(said.contains(STRUCK_OUT));
+            prop_assert!(said.contains(REDACTED_TEXT));
             // What stands around stays.
             prop_assert!(said.starts_with(around.as_str()) && said.ends_with(around.as_str()), "{said}");
             let number: Value = serde_json::from_str(part).unwrap_or(Value::Null);
@@ -178,7 +178,7 @@ proptest! {
     #[test]
     fn a_secret_in_pieces_leaves_in_no_form(secret in secret(), form in 0..FORMS, cuts in proptest::collection::vec(0_usize..400, 3)) {
         let secrets = Secrets::default();
-        secrets.add_value(&secret.value);
+        secrets.add_secret(&secret.value);
         // The escapes of HTML and of rare programs are undone in whole texts only.
         prop_assume!(!matches!(form, 3 | 5 | 6 | 10 | 11 | 12 | 15));
         let text = format!("before {} after", write_in_form(&secret.value, form));
@@ -188,7 +188,7 @@ proptest! {
         let (mut said, mut held) = (String::new(), String::new());
         for piece in cuts.windows(2) {
             held.push_str(&text[piece[0]..piece[1]]);
-            let (shown, rest) = secrets.split_stream(&held);
+            let (shown, rest) = secrets.split_at_possible_secret(&held);
             said.push_str(&shown);
             held = rest;
         }
@@ -200,7 +200,7 @@ proptest! {
     #[test]
     fn the_end_of_a_text_tells_no_rest_of_a_secret(secret in odd_text(), cut in 0_usize..28) {
         let secrets = Secrets::default();
-        secrets.add_value(&secret);
+        secrets.add_secret(&secret);
         let cut = secret.floor_char_boundary(cut.min(secret.len()));
         let said = secrets.redact_fragment(&format!("{} is the end, the start is {}", &secret[cut..], &secret[..cut]));
         if secret.len() - cut >= 6 {
@@ -215,20 +215,20 @@ proptest! {
 #[test]
 fn the_output_that_is_the_secret_shows_no_member_of_it() {
     let secrets = Secrets::default();
-    secrets.add_value(r#"{"user": "bob", "pin": 1234}"#);
+    secrets.add_secret(r#"{"user": "bob", "pin": 1234}"#);
     let mut output = json!({"user": "bob", "pin": 1234});
     let mut outer = json!({"a": [output.clone()], "pin": 1234});
     secrets.redact_map(output.as_object_mut().expect("an object"));
-    assert_eq!(output, json!({"user": STRUCK_OUT, "pin": STRUCK_OUT}));
+    assert_eq!(output, json!({"user": REDACTED_TEXT, "pin": REDACTED_TEXT}));
     secrets.redact_value(&mut outer);
-    assert_eq!(outer, json!({"a": [STRUCK_OUT], "pin": 1234}));
+    assert_eq!(outer, json!({"a": [REDACTED_TEXT], "pin": 1234}));
 }
 
 /// A context is a map. If all of it is a secret, its members are replaced, so that the event stays one.
 #[test]
 fn an_event_whose_context_is_the_secret_shows_nothing_of_it() {
     let secrets = Secrets::default();
-    secrets.add_value(r#"{"user": "bob", "pin": {"old": [1234, null]}}"#);
+    secrets.add_secret(r#"{"user": "bob", "pin": {"old": [1234, null]}}"#);
     let started = |inputs: Value| {
         let event = json!({"event": "run_started", "data": {
             "format": 1, "run_id": "r", "ensemble": "e", "ensemble_file": "e.yaml", "ensemble_digest": "d",
@@ -237,19 +237,19 @@ fn an_event_whose_context_is_the_secret_shows_nothing_of_it() {
         serde_json::from_value::<Event>(event).expect("an event")
     };
     let event = started(json!({"user": "bob", "pin": {"old": [1234, null]}}));
-    let expected = started(json!({"user": STRUCK_OUT, "pin": {"old": [STRUCK_OUT, null]}}));
+    let expected = started(json!({"user": REDACTED_TEXT, "pin": {"old": [REDACTED_TEXT, null]}}));
     assert_eq!(secrets.redact_event(event), Ok(expected));
 }
 
 #[test]
 fn a_number_is_secret_without_its_zeros() {
     let secrets = Secrets::default();
-    secrets.add_values(["0012345678", "+4912345678", "87654321.0"]);
+    secrets.add_secrets(["0012345678", "+4912345678", "87654321.0"]);
     let mut value = json!({"a": 12_345_678, "b": 4_912_345_678_u64, "c": 87_654_321, "d": 87_654_321.0, "e": 12_345});
     secrets.redact_value(&mut value);
     assert_eq!(
         value,
-        json!({"a": STRUCK_OUT, "b": STRUCK_OUT, "c": STRUCK_OUT, "d": STRUCK_OUT, "e": 12_345})
+        json!({"a": REDACTED_TEXT, "b": REDACTED_TEXT, "c": REDACTED_TEXT, "d": REDACTED_TEXT, "e": 12_345})
     );
 }
 
@@ -257,14 +257,14 @@ fn a_number_is_secret_without_its_zeros() {
 fn base64_in_lines_is_found_as_one_text() {
     let secrets = Secrets::default();
     let secret: String = (1..40_u64).map(|number| format!("{:x}-", number * 7919)).collect();
-    secrets.add_value(&secret);
+    secrets.add_secret(&secret);
     let lines = break_lines(&STANDARD.encode(format!("user:{secret}")), 76, "\n");
     let shown = secrets.redact(format!("before\n{lines}\nafter"));
     assert!(shown.starts_with("before\n") && shown.ends_with("\nafter"), "{shown}");
     assert!(shown.len() < 50, "{shown}");
     // A piece ends with a line.
     let (first, second) = lines.split_at(77);
-    let (shown, held) = secrets.split_stream(&format!("before\n{first}"));
+    let (shown, held) = secrets.split_at_possible_secret(&format!("before\n{first}"));
     let rest = secrets.redact(format!("{held}{second}"));
     assert!(shown.len() + rest.len() < 50, "{shown}{rest}");
     // A fragment begins with the rest of a secret.
@@ -275,8 +275,11 @@ fn base64_in_lines_is_found_as_one_text() {
 #[test]
 fn numbers_are_secret_as_numbers_and_as_texts() {
     let secrets = Secrets::default();
-    secrets.add_value("4929123456781234");
+    secrets.add_secret("4929123456781234");
     let mut value = json!({"card": 4_929_123_456_781_234_u64, "text": "4929123456781234", "other": 4929});
     secrets.redact_value(&mut value);
-    assert_eq!(value, json!({"card": STRUCK_OUT, "text": STRUCK_OUT, "other": 4929}));
+    assert_eq!(
+        value,
+        json!({"card": REDACTED_TEXT, "text": REDACTED_TEXT, "other": 4929})
+    );
 }

@@ -3,7 +3,7 @@
 //! Invariant: a part that is left out is a text of a few words, which would damage every text that contains them.
 
 /// Words in the names of variables, headers and options whose values are secrets.
-const SECRET_WORDS: [&str; 9] = [
+const SECRET_NAME_PARTS: [&str; 9] = [
     "key",
     "token",
     "secret",
@@ -15,11 +15,11 @@ const SECRET_WORDS: [&str; 9] = [
     "cookie",
 ];
 
-/// Short words that name a secret if they are a whole word of the name of a part: `Pwd=…`, `DB_PASS=…`, `sig=…`.
-const SHORT_WORDS: [&str; 6] = ["pwd", "pass", "pw", "pin", "sig", "signature"];
+/// Short words that mark a secret if they are a whole word of the name of a part: `Pwd=…`, `DB_PASS=…`, `sig=…`.
+const SECRET_NAME_WORDS: [&str; 6] = ["pwd", "pass", "pw", "pin", "sig", "signature"];
 
-/// The names of the ways to log in that stand before a secret in a header.
-const SCHEMES: [&str; 8] = [
+/// Names of authentication schemes before a secret in a header.
+const AUTH_SCHEMES: [&str; 8] = [
     "bearer",
     "basic",
     "token",
@@ -30,65 +30,64 @@ const SCHEMES: [&str; 8] = [
     "key",
 ];
 
-/// The maximum number of words of an ordinary text that is no address. More words can be a passphrase.
-const MOST_WORDS: usize = 3;
+/// Largest number of words of an ordinary text that is not an address. More words can be a passphrase.
+const MAX_ORDINARY_WORDS: usize = 3;
 
 /// The maximum number of letters of an ordinary word.
-const LONGEST_WORD: usize = 24;
+const MAX_WORD_LETTERS: usize = 24;
 
 /// Words of fewer letters are not examined letter by letter.
-const SHORT_WORD: usize = 8;
+const MIN_EXAMINED_LETTERS: usize = 8;
 
 /// The maximum number of consonants in a row in an ordinary word.
-const MOST_CONSONANTS: usize = 4;
+const MAX_CONSECUTIVE_CONSONANTS: usize = 4;
 
 /// The maximum number of digits of an ordinary number, such as that of a port.
-const MOST_DIGITS: usize = 5;
+const MAX_NUMBER_DIGITS: usize = 5;
 
 /// The maximum number of digits at the end of an ordinary word: `oauth2`, `db01`.
-const MOST_FINAL_DIGITS: usize = 2;
+const MAX_FINAL_DIGITS: usize = 2;
 
-/// Returns whether the name of a variable, a header or an option says that its value is a secret.
+/// Returns whether the name of a variable, a header or an option is a name of a secret.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    SECRET_WORDS.iter().any(|word| name.contains(word))
+    SECRET_NAME_PARTS.iter().any(|word| name.contains(word))
 }
 
-/// Returns whether the name of a part of a secret says that the part is secret.
+/// Returns whether the name of a part of a secret is a name of a secret.
 pub(super) fn is_secret_part_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
-    is_secret_name(&name) || words.any(|word| SHORT_WORDS.contains(&word))
+    is_secret_name(&name) || words.any(|word| SECRET_NAME_WORDS.contains(&word))
 }
 
-/// Returns whether the word is the name of a way to log in, which stands before a secret.
-pub(super) fn is_scheme(word: &str) -> bool {
-    SCHEMES.contains(&word.to_ascii_lowercase().as_str())
+/// Returns whether the word is an authentication scheme, such as `bearer`.
+pub(super) fn is_auth_scheme(word: &str) -> bool {
+    AUTH_SCHEMES.contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// Returns whether the text consists of a few ordinary words and short numbers, or is an address of such words.
+/// Returns whether the text is a few ordinary words and short numbers, or an address of such words.
 pub(super) fn is_ordinary_text(text: &str) -> bool {
     let is_between_words = |c: char| matches!(c, ' ' | '_' | '-');
     let is_joint = |c: char| is_between_words(c) || matches!(c, '.' | ':' | '/' | ',');
     let mut parts = text.split(is_joint).filter(|part| !part.is_empty());
-    let is_short = || text.split(is_between_words).nth(MOST_WORDS).is_none();
+    let is_short = || text.split(is_between_words).nth(MAX_ORDINARY_WORDS).is_none();
     parts.all(is_ordinary_word) && (text.contains("://") || is_short())
 }
 
-/// Returns whether the word is a short number, or letters that a person would write, with few digits after them.
+/// Returns whether the word is a short number, or pronounceable letters with few digits after them.
 fn is_ordinary_word(word: &str) -> bool {
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = word.len() - letters.len();
     match letters.is_empty() {
-        true => digits <= MOST_DIGITS,
-        false => digits <= MOST_FINAL_DIGITS && is_written_by_people(letters),
+        true => digits <= MAX_NUMBER_DIGITS,
+        false => digits <= MAX_FINAL_DIGITS && is_natural_spelling(letters),
     }
 }
 
-/// Returns whether a person would write these letters: in one case, or with capitals at the beginnings of words, and with
-/// vowels.
-fn is_written_by_people(letters: &str) -> bool {
-    if letters.len() > LONGEST_WORD || !letters.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+/// Returns whether a person would write these letters: in one case or with capitals at the starts of words, and with vowels.
+fn is_natural_spelling(letters: &str) -> bool {
+    if letters.len() > MAX_WORD_LETTERS || !letters.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         return false;
     }
     let is_upper = |byte: u8| byte.is_ascii_uppercase();
@@ -106,7 +105,7 @@ fn is_written_by_people(letters: &str) -> bool {
     }
     let is_vowel = |c: char| matches!(c.to_ascii_lowercase(), 'a' | 'e' | 'i' | 'o' | 'u' | 'y');
     let longest = letters.split(is_vowel).map(str::len).max().unwrap_or_default();
-    letters.len() < SHORT_WORD || longest <= MOST_CONSONANTS
+    letters.len() < MIN_EXAMINED_LETTERS || longest <= MAX_CONSECUTIVE_CONSONANTS
 }
 
 #[cfg(test)]

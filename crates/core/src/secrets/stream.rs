@@ -4,15 +4,15 @@
 
 use super::Secrets;
 
-/// A stream of text whose secrets are redacted. A possible beginning of a secret is delayed until the next piece.
+/// Stream of text whose secrets are redacted. A possible beginning of a secret is delayed until the next piece.
 #[derive(Debug, Default)]
-pub struct SecretStream {
+pub struct RedactingStream {
     secrets: Secrets,
     delayed: String,
 }
 
-impl SecretStream {
-    /// Creates a stream without these secrets.
+impl RedactingStream {
+    /// Creates a stream that redacts these secrets.
     pub fn new(secrets: Secrets) -> Self {
         Self {
             secrets,
@@ -20,16 +20,16 @@ impl SecretStream {
         }
     }
 
-    /// Adds a piece, and returns the text that can be shown now.
+    /// Adds a piece. Returns the redacted text that can be shown now, and delays a possible beginning of a secret.
     pub fn push_piece(&mut self, piece: &str) -> String {
         let mut text = std::mem::take(&mut self.delayed);
         text.push_str(piece);
-        let (shown, delayed) = self.secrets.split_stream(&text);
+        let (shown, delayed) = self.secrets.split_at_possible_secret(&text);
         self.delayed = delayed;
         shown
     }
 
-    /// Returns the delayed text at the end of the stream.
+    /// Returns the delayed text, redacted, at the end of the stream.
     pub fn finish(&mut self) -> String {
         self.secrets.redact(std::mem::take(&mut self.delayed)).into_owned()
     }
@@ -42,14 +42,14 @@ mod tests {
     #[test]
     fn a_secret_in_pieces_is_never_shown_and_other_text_is_not_delayed() {
         let secrets = Secrets::default();
-        secrets.add_value("sk-0123456789");
+        secrets.add_secret("sk-0123456789");
         let text = "It is sk-0123456789 and sk-other é, sk-sk-0123456789; s";
         let cuts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
         for (first, second) in cuts
             .iter()
             .flat_map(|one| cuts.iter().filter(move |two| *two >= one).map(move |two| (*one, *two)))
         {
-            let mut stream = SecretStream::new(secrets.clone());
+            let mut stream = RedactingStream::new(secrets.clone());
             let mut shown = String::new();
             for piece in [&text[..first], &text[first..second], &text[second..]] {
                 shown.push_str(&stream.push_piece(piece));
@@ -60,7 +60,7 @@ mod tests {
                 "{first} {second}"
             );
         }
-        let mut stream = SecretStream::new(secrets);
+        let mut stream = RedactingStream::new(secrets);
         assert_eq!(stream.push_piece("two s"), "two ");
         assert_eq!(stream.push_piece("o"), "so");
     }

@@ -7,32 +7,32 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::{Durability, LogEnd, ReadError, RunId, RunStore, StoreError, StoredRun};
+use super::{Durability, LogEnd, LogReadError, RunId, RunStore, StoreError, StoredRun};
 use crate::conversation::{Event, MessageAdded, Record, RunStarted};
-use crate::log::{FORMAT, SyncPoint};
+use crate::log::{JOURNAL_FORMAT, SyncPoint};
 
-/// Checks a store; `empty` returns a new store without runs.
+/// Checks that a store keeps the contract. `empty` creates a new store without runs.
 ///
 /// # Panics
 /// The store breaks the contract.
-pub async fn check(empty: impl Fn() -> Arc<dyn RunStore>) {
-    an_empty_store_says_so(&*empty()).await;
-    what_was_appended_is_read(&*empty()).await;
-    a_log_goes_on_where_it_is_told(&*empty()).await;
-    runs_are_found_by_their_ids(&*empty()).await;
-    no_path_reaches_a_run(&*empty()).await;
-    runs_are_listed_by_their_time(&*empty()).await;
-    a_run_has_one_driver(&*empty()).await;
-    a_follower_reads_each_record_once(&*empty()).await;
-    runs_inside_a_run_belong_to_it(&*empty()).await;
-    a_removed_run_is_gone(&*empty()).await;
+pub async fn check_store_contract(empty: impl Fn() -> Arc<dyn RunStore>) {
+    check_empty_store(&*empty()).await;
+    check_appended_records(&*empty()).await;
+    check_append_position(&*empty()).await;
+    check_lookup_by_id(&*empty()).await;
+    check_paths_are_no_ids(&*empty()).await;
+    check_order_by_time(&*empty()).await;
+    check_exclusive_lease(&*empty()).await;
+    check_follower(&*empty()).await;
+    check_nested_runs(&*empty()).await;
+    check_removal(&*empty()).await;
 }
 
-/// Returns a record with this number; the first record starts the run.
-pub fn record(seq: u64) -> Record {
+/// Returns a record with this number. The record 0 is the start of a run.
+pub fn sample_record(seq: u64) -> Record {
     let event = match seq {
         0 => Event::RunStarted(Box::new(RunStarted {
-            format: FORMAT,
+            format: JOURNAL_FORMAT,
             run_id: "r".into(),
             ensemble: "e".into(),
             ensemble_file: String::new(),
@@ -64,119 +64,141 @@ pub fn record(seq: u64) -> Record {
     }
 }
 
-async fn create(store: &dyn RunStore, id: &str) -> Arc<dyn StoredRun> {
+/// Creates a run with this id.
+async fn create_run_in(store: &dyn RunStore, id: &str) -> Arc<dyn StoredRun> {
     let created = store.create_run(&RunId::new(id), "name: e\n").await;
     created.unwrap_or_else(|error| panic!("{id} is created: {error}"))
 }
 
-async fn append(run: &dyn StoredRun, end: LogEnd, numbers: std::ops::Range<u64>) {
+/// Appends records with these numbers to the log of the run.
+async fn append_sample_records(run: &dyn StoredRun, end: LogEnd, numbers: std::ops::Range<u64>) {
     let mut log = run.open_log(end, Durability::Commit).await.expect("the log opens");
     for seq in numbers {
-        log.append(&record(seq)).await.expect("a record is appended");
+        log.append(&sample_record(seq)).await.expect("a record is appended");
     }
     log.sync(SyncPoint::Turn).await.expect("the log syncs");
 }
 
-async fn numbers(run: &dyn StoredRun) -> Vec<u64> {
+/// Reads all records, checks their content, and returns their numbers.
+async fn read_record_numbers(run: &dyn StoredRun) -> Vec<u64> {
     let journal = run.read_journal().await.expect("the log can be read");
     for read in &journal.records {
-        assert_eq!(*read, record(read.seq), "what is read is what was appended");
+        assert_eq!(*read, sample_record(read.seq), "what is read is what was appended");
     }
     journal.records.iter().map(|record| record.seq).collect()
 }
 
-async fn ids(store: &dyn RunStore) -> Vec<String> {
+/// Returns the ids of all runs.
+async fn list_run_ids(store: &dyn RunStore) -> Vec<String> {
     let runs = store.list_runs().await.expect("runs are listed");
     runs.iter().map(|run| run.id().to_string()).collect()
 }
 
-fn failed<T>(result: Result<T, StoreError>) -> StoreError {
+/// Returns the error. Panics if the result is a success.
+fn expect_error<T>(result: Result<T, StoreError>) -> StoreError {
     match result {
         Ok(_) => panic!("an error was expected"),
         Err(error) => error,
     }
 }
 
-async fn an_empty_store_says_so(store: &dyn RunStore) {
-    assert!(ids(store).await.is_empty());
-    assert!(matches!(failed(store.find_latest().await), StoreError::Empty { .. }));
-    assert!(matches!(failed(store.find_run("r").await), StoreError::Unknown { id, .. } if id == "r"));
-    assert!(!store.describe_place().is_empty());
+/// Checks that an empty store lists and finds no runs.
+async fn check_empty_store(store: &dyn RunStore) {
+    assert!(list_run_ids(store).await.is_empty());
+    assert!(matches!(
+        expect_error(store.find_latest_run().await),
+        StoreError::Empty { .. }
+    ));
+    assert!(matches!(expect_error(store.find_run_by_prefix("r").await), StoreError::Unknown { id, .. } if id == "r"));
+    assert!(!store.describe_location().is_empty());
 }
 
-async fn what_was_appended_is_read(store: &dyn RunStore) {
-    let run = create(store, "r1").await;
-    append(&*run, LogEnd::NEW, 0..7).await;
-    assert_eq!(numbers(&*run).await, (0..7).collect::<Vec<u64>>());
+/// Checks that appended records are read again.
+async fn check_appended_records(store: &dyn RunStore) {
+    let run = create_run_in(store, "r1").await;
+    append_sample_records(&*run, LogEnd::NEW, 0..7).await;
+    assert_eq!(read_record_numbers(&*run).await, (0..7).collect::<Vec<u64>>());
     let journal = run.read_journal().await.expect("the log can be read");
     assert!(!journal.is_torn);
     let mut reader = run.open_reader().await.expect("the log can be read");
     assert_eq!(reader.next_record().await.expect("a record").expect("a record").seq, 0);
-    assert_ne!(reader.log_end(), LogEnd::NEW);
-    assert_ne!(reader.log_end(), journal.end);
-    assert_eq!(run.load_ensemble().await.expect("the text is there"), "name: e\n");
+    assert_ne!(reader.position_after_read_records(), LogEnd::NEW);
+    assert_ne!(reader.position_after_read_records(), journal.end);
+    assert_eq!(run.load_ensemble_text().await.expect("the text is there"), "name: e\n");
 }
 
-async fn a_log_goes_on_where_it_is_told(store: &dyn RunStore) {
-    let run = create(store, "r1").await;
-    append(&*run, LogEnd::NEW, 0..3).await;
+/// Checks that a log continues at the given end, and that later records are dropped.
+async fn check_append_position(store: &dyn RunStore) {
+    let run = create_run_in(store, "r1").await;
+    append_sample_records(&*run, LogEnd::NEW, 0..3).await;
     let journal = run.read_journal().await.expect("the log can be read");
-    append(&*run, journal.end, 3..5).await;
-    assert_eq!(numbers(&*run).await, [0, 1, 2, 3, 4]);
+    append_sample_records(&*run, journal.end, 3..5).await;
+    assert_eq!(read_record_numbers(&*run).await, [0, 1, 2, 3, 4]);
     // Records after the given end are dropped.
-    append(&*run, journal.end, 3..4).await;
-    assert_eq!(numbers(&*run).await, [0, 1, 2, 3]);
+    append_sample_records(&*run, journal.end, 3..4).await;
+    assert_eq!(read_record_numbers(&*run).await, [0, 1, 2, 3]);
     assert!(
         run.open_log(LogEnd::NEW, Durability::Commit).await.is_err(),
         "a log begins once"
     );
 }
 
-async fn runs_are_found_by_their_ids(store: &dyn RunStore) {
+/// Checks that runs are found by their ids and by unique beginnings of ids.
+async fn check_lookup_by_id(store: &dyn RunStore) {
     for id in ["b1", "a2", "a1"] {
-        append(&*create(store, id).await, LogEnd::NEW, 0..1).await;
+        append_sample_records(&*create_run_in(store, id).await, LogEnd::NEW, 0..1).await;
     }
-    let empty = create(store, "c1").await;
+    let empty = create_run_in(store, "c1").await;
     assert!(matches!(
         empty.read_journal().await,
-        Err(ReadError::Empty { .. } | ReadError::Unavailable { .. })
+        Err(LogReadError::Empty { .. } | LogReadError::Unavailable { .. })
     ));
     assert_eq!(
-        ids(store).await,
+        list_run_ids(store).await,
         ["a1", "a2", "b1"],
         "in order, without what holds no record"
     );
-    assert_eq!(store.find_latest().await.expect("a run").id().as_str(), "b1");
+    assert_eq!(store.find_latest_run().await.expect("a run").id().as_str(), "b1");
     for (given, found) in [("a1", "a1"), ("b", "b1"), ("a2", "a2")] {
-        assert_eq!(store.find_run(given).await.expect("a run").id().as_str(), found);
+        assert_eq!(
+            store.find_run_by_prefix(given).await.expect("a run").id().as_str(),
+            found
+        );
     }
-    let ambiguous = failed(store.find_run("a").await);
+    let ambiguous = expect_error(store.find_run_by_prefix("a").await);
     assert!(matches!(ambiguous, StoreError::Ambiguous { candidates, .. } if candidates.len() == 2));
-    assert!(matches!(failed(store.find_run("x").await), StoreError::Unknown { .. }));
-    let again = failed(store.create_run(&RunId::new("a1"), "").await);
+    assert!(matches!(
+        expect_error(store.find_run_by_prefix("x").await),
+        StoreError::Unknown { .. }
+    ));
+    let again = expect_error(store.create_run(&RunId::new("a1"), "").await);
     assert!(matches!(again, StoreError::Exists(id) if id.as_str() == "a1"));
 }
 
-async fn no_path_reaches_a_run(store: &dyn RunStore) {
-    let run = create(store, "r1").await;
-    append(&*run, LogEnd::NEW, 0..1).await;
+/// Checks that no path is accepted as an id or as a nested name.
+async fn check_paths_are_no_ids(store: &dyn RunStore) {
+    let run = create_run_in(store, "r1").await;
+    append_sample_records(&*run, LogEnd::NEW, 0..1).await;
     for path in ["../r2", "/tmp/r2", "r1/../r2", "r1/sub", "..", ""] {
-        let created = failed(store.create_run(&RunId::new(path), "").await);
+        let created = expect_error(store.create_run(&RunId::new(path), "").await);
         assert!(matches!(created, StoreError::InvalidId(_)), "{path}: {created}");
-        let found = failed(store.find_run_with_id(&RunId::new(path)).await);
+        let found = expect_error(store.find_run_by_id(&RunId::new(path)).await);
         assert!(matches!(found, StoreError::InvalidId(_)), "{path}: {found}");
     }
     for name in ["../r2", "/tmp/r2", "a/../b", "..", "", "a/sub/b"] {
-        let created = failed(run.create_nested(name, "").await);
+        let created = expect_error(run.create_nested_run(name, "").await);
         assert!(matches!(created, StoreError::InvalidId(_)), "{name}: {created}");
-        assert!(run.find_nested(name).await.expect("none").is_none(), "{name}");
+        assert!(run.find_nested_run(name).await.expect("none").is_none(), "{name}");
     }
-    let inside = run.create_nested("a-1-1", "name: e\n").await.expect("it is created");
-    append(&*inside, LogEnd::NEW, 0..1).await;
+    let inside = run
+        .create_nested_run("a-1-1", "name: e\n")
+        .await
+        .expect("it is created");
+    append_sample_records(&*inside, LogEnd::NEW, 0..1).await;
     for id in ["r1", "r1/sub/a-1-1"] {
         assert_eq!(
             store
-                .find_run_with_id(&RunId::new(id))
+                .find_run_by_id(&RunId::new(id))
                 .await
                 .expect("a run")
                 .id()
@@ -184,11 +206,12 @@ async fn no_path_reaches_a_run(store: &dyn RunStore) {
             id
         );
     }
-    let missing = failed(store.find_run_with_id(&RunId::new("r1/sub/b-1-1")).await);
+    let missing = expect_error(store.find_run_by_id(&RunId::new("r1/sub/b-1-1")).await);
     assert!(matches!(missing, StoreError::Unknown { .. }), "{missing}");
 }
 
-async fn runs_are_listed_by_their_time(store: &dyn RunStore) {
+/// Checks that runs are listed in the order of the times in their ids.
+async fn check_order_by_time(store: &dyn RunStore) {
     let oldest_first = [
         "zb2c-20260101-000000000",
         "aa2c-20260101-000001000",
@@ -197,38 +220,45 @@ async fn runs_are_listed_by_their_time(store: &dyn RunStore) {
         "aa2b-20260101-000002001",
     ];
     for id in oldest_first.iter().rev() {
-        append(&*create(store, id).await, LogEnd::NEW, 0..1).await;
+        append_sample_records(&*create_run_in(store, id).await, LogEnd::NEW, 0..1).await;
     }
-    assert_eq!(ids(store).await, oldest_first);
-    assert_eq!(store.find_latest().await.expect("a run").id().as_str(), oldest_first[4]);
+    assert_eq!(list_run_ids(store).await, oldest_first);
+    assert_eq!(
+        store.find_latest_run().await.expect("a run").id().as_str(),
+        oldest_first[4]
+    );
     for (given, found) in [("zb", 0), ("aa2c", 1), ("ab", 2), ("ac", 3), ("aa2b-2026", 4)] {
         assert_eq!(
-            store.find_run(given).await.expect("a run").id().as_str(),
+            store.find_run_by_prefix(given).await.expect("a run").id().as_str(),
             oldest_first[found]
         );
     }
-    let ambiguous = failed(store.find_run("a").await);
+    let ambiguous = expect_error(store.find_run_by_prefix("a").await);
     assert!(matches!(ambiguous, StoreError::Ambiguous { candidates, .. } if candidates.len() == 4));
 }
 
-async fn a_run_has_one_driver(store: &dyn RunStore) {
-    let run = create(store, "r1").await;
-    append(&*run, LogEnd::NEW, 0..1).await;
+/// Checks that only one lease of a run exists at a time.
+async fn check_exclusive_lease(store: &dyn RunStore) {
+    let run = create_run_in(store, "r1").await;
+    append_sample_records(&*run, LogEnd::NEW, 0..1).await;
     let lease = run.acquire_lease().await.expect("nobody drives it");
-    let other_run = store.find_run("r1").await.expect("a run");
-    assert!(matches!(failed(other_run.acquire_lease().await), StoreError::Leased { id, .. } if id.as_str() == "r1"));
+    let other_run = store.find_run_by_prefix("r1").await.expect("a run");
+    assert!(
+        matches!(expect_error(other_run.acquire_lease().await), StoreError::Leased { id, .. } if id.as_str() == "r1")
+    );
     drop(lease);
     drop(other_run.acquire_lease().await.expect("nobody drives it any more"));
 }
 
-async fn a_follower_reads_each_record_once(store: &dyn RunStore) {
-    let run = create(store, "r1").await;
-    append(&*run, LogEnd::NEW, 0..2).await;
+/// Checks that a follower returns each record once.
+async fn check_follower(store: &dyn RunStore) {
+    let run = create_run_in(store, "r1").await;
+    append_sample_records(&*run, LogEnd::NEW, 0..2).await;
     let mut follower = run.open_follower();
     let (mut seen, mut appended) = (Vec::new(), 2);
     for until in [2, 2, 6] {
         let end = run.read_journal().await.expect("the log can be read").end;
-        append(&*run, end, appended..until).await;
+        append_sample_records(&*run, end, appended..until).await;
         appended = until;
         let more = follower.poll_records().await.expect("the log can be followed");
         seen.extend(more.iter().map(|record| record.seq));
@@ -236,43 +266,66 @@ async fn a_follower_reads_each_record_once(store: &dyn RunStore) {
     }
 }
 
-async fn runs_inside_a_run_belong_to_it(store: &dyn RunStore) {
-    let outer = create(store, "r1").await;
-    append(&*outer, LogEnd::NEW, 0..1).await;
-    assert!(outer.find_nested("a-1-1").await.expect("can be looked for").is_none());
-    let inner = outer.create_nested("a-1-1", "name: inner\n").await.expect("is created");
+/// Checks that nested runs belong to their outer run.
+async fn check_nested_runs(store: &dyn RunStore) {
+    let outer = create_run_in(store, "r1").await;
+    append_sample_records(&*outer, LogEnd::NEW, 0..1).await;
+    assert!(
+        outer
+            .find_nested_run("a-1-1")
+            .await
+            .expect("can be looked for")
+            .is_none()
+    );
+    let inner = outer
+        .create_nested_run("a-1-1", "name: inner\n")
+        .await
+        .expect("is created");
     assert_eq!(inner.id().as_str(), "r1/sub/a-1-1");
     assert_eq!(inner.id().nested_names().collect::<Vec<_>>(), ["a-1-1"]);
-    append(&*inner, LogEnd::NEW, 0..3).await;
+    append_sample_records(&*inner, LogEnd::NEW, 0..3).await;
     let nested_run = outer
-        .find_nested("a-1-1")
+        .find_nested_run("a-1-1")
         .await
         .expect("can be looked for")
         .expect("is there");
-    assert_eq!(numbers(&*nested_run).await, [0, 1, 2]);
+    assert_eq!(read_record_numbers(&*nested_run).await, [0, 1, 2]);
     assert_eq!(
-        nested_run.load_ensemble().await.expect("the text is there"),
+        nested_run.load_ensemble_text().await.expect("the text is there"),
         "name: inner\n"
     );
-    assert_eq!(outer.list_nested_names().await.expect("can be listed"), ["a-1-1"]);
-    assert!(nested_run.list_nested_names().await.expect("can be listed").is_empty());
-    let innermost = nested_run.create_nested("b-1-1", "").await.expect("is created");
+    assert_eq!(outer.list_nested_run_names().await.expect("can be listed"), ["a-1-1"]);
+    assert!(
+        nested_run
+            .list_nested_run_names()
+            .await
+            .expect("can be listed")
+            .is_empty()
+    );
+    let innermost = nested_run.create_nested_run("b-1-1", "").await.expect("is created");
     assert_eq!(innermost.id().as_str(), "r1/sub/a-1-1/sub/b-1-1");
-    assert_eq!(ids(store).await, ["r1"], "only outermost runs are listed");
+    assert_eq!(list_run_ids(store).await, ["r1"], "only outermost runs are listed");
 }
 
-async fn a_removed_run_is_gone(store: &dyn RunStore) {
+/// Checks that a removed run and its nested runs do not exist any more.
+async fn check_removal(store: &dyn RunStore) {
     for id in ["r1", "r2"] {
-        append(&*create(store, id).await, LogEnd::NEW, 0..1).await;
+        append_sample_records(&*create_run_in(store, id).await, LogEnd::NEW, 0..1).await;
     }
-    let run = store.find_run("r1").await.expect("a run");
-    let inner = run.create_nested("a-1-1", "").await.expect("is created");
-    append(&*inner, LogEnd::NEW, 0..1).await;
+    let run = store.find_run_by_prefix("r1").await.expect("a run");
+    let inner = run.create_nested_run("a-1-1", "").await.expect("is created");
+    append_sample_records(&*inner, LogEnd::NEW, 0..1).await;
     let lease = run.acquire_lease().await.expect("nobody drives it");
     run.remove_run().await.expect("is removed");
     drop(lease);
-    assert_eq!(ids(store).await, ["r2"]);
-    append(&*create(store, "r1").await, LogEnd::NEW, 0..1).await;
-    let again = store.find_run("r1").await.expect("a run");
-    assert!(again.find_nested("a-1-1").await.expect("can be looked for").is_none());
+    assert_eq!(list_run_ids(store).await, ["r2"]);
+    append_sample_records(&*create_run_in(store, "r1").await, LogEnd::NEW, 0..1).await;
+    let again = store.find_run_by_prefix("r1").await.expect("a run");
+    assert!(
+        again
+            .find_nested_run("a-1-1")
+            .await
+            .expect("can be looked for")
+            .is_none()
+    );
 }

@@ -8,69 +8,67 @@ use chrono::{DateTime, Utc};
 use ensemble_language::hidden_characters::is_hidden_character;
 use serde::Serialize;
 
-/// The id of a run, such as `ab9z-20261122-001902365`: four characters that tell the run from others, then the time to
-/// the millisecond. A run inside another has the id `OUTER/sub/NAME`.
+/// Id of a run, such as `ab9z-20261122-001902365`: four distinct characters, then the time in milliseconds. A nested run has the id
+/// `OUTER/sub/NAME`.
 ///
-/// Ids sort by their time; ids with the same time, or with none, sort by their text. An id without a time sorts before
-/// those with one.
+/// Ids sort by their time, then by their text. An id without a time sorts before ids with a time.
 ///
-/// Invariant: no id is a path to anything but a run: it has only `/sub/` between names that [`is_run_name`] accepts.
+/// Invariant: an id is never a path to anything but a run. It consists of valid run names with `/sub/` between them.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RunId(Arc<str>);
 
-/// The first characters of an id: letters, so that an id is never taken for a number. Letters and digits that are easily
-/// mistaken for each other (0 and o, 1 and i and l) are left out.
-const LETTERS: &[u8; 23] = b"abcdefghjkmnpqrstuvwxyz";
+/// First characters of ids: letters, so that an id never looks like a number. Easily confused letters are omitted.
+const FIRST_ID_CHARACTERS: &[u8; 23] = b"abcdefghjkmnpqrstuvwxyz";
 
 /// The other characters before the time.
-const CHARACTERS: &[u8; 31] = b"abcdefghjkmnpqrstuvwxyz23456789";
+const OTHER_ID_CHARACTERS: &[u8; 31] = b"abcdefghjkmnpqrstuvwxyz23456789";
 
 /// The number of characters before the time.
-const DISTINCT: usize = 4;
+const ID_PREFIX_LENGTH: usize = 4;
 
-/// The text between the id of a run and the name of a run inside it.
-const INNER: &str = "/sub/";
+/// Separator between the id of a run and the name of a nested run.
+const NESTED_SEPARATOR: &str = "/sub/";
 
-/// The longest name of a run, in bytes: that of a file.
-const LONGEST_NAME: usize = 255;
+/// Largest length of a run name in bytes, which is the limit of file names.
+const MAX_NAME_BYTES: usize = 255;
 
-/// The most runs inside each other. Ensembles contain each other less deeply.
+/// Largest number of nested runs in an id. Ensembles are nested less deeply.
 const DEEPEST: usize = 32;
 
-/// An error that a text is not the id of a run.
+/// Error about a text that is not the id of a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` cannot be the id of a run")]
 pub struct InvalidRunId(String);
 
-/// Returns whether the text can be the name of a run in its store, or in the run that contains it: it begins with a letter, a
-/// digit or `_`, and contains no slash, no backslash and no hidden character.
-pub fn is_run_name(name: &str) -> bool {
+/// Returns whether the text can be the name of a run in its store or in its outer run.
+/// A name starts with a letter, a digit or `_`, and contains no slash, no backslash and no hidden character.
+pub fn is_valid_run_name(name: &str) -> bool {
     let is_first = |first: char| first.is_alphanumeric() || first == '_';
     let is_forbidden = |character: char| matches!(character, '/' | '\\') || is_hidden_character(character);
-    name.starts_with(is_first) && name.len() <= LONGEST_NAME && !name.contains(is_forbidden)
+    name.starts_with(is_first) && name.len() <= MAX_NAME_BYTES && !name.contains(is_forbidden)
 }
 
 impl RunId {
-    /// The number of ids that [`from_time`](Self::from_time) can make for one time.
-    pub const PER_TIME: u32 = (LETTERS.len() * CHARACTERS.len().pow(DISTINCT as u32 - 1)) as u32;
+    /// Number of ids that can be created for one time.
+    pub const IDS_PER_TIME: u32 =
+        (FIRST_ID_CHARACTERS.len() * OTHER_ID_CHARACTERS.len().pow(ID_PREFIX_LENGTH as u32 - 1)) as u32;
 
-    /// Creates the id of a run from a text of this program. A text that is no id, such as a path, becomes an id that no run has; use
-    /// [`parse`](Self::parse) for texts that come from others.
+    /// Creates an id from a text of this program. An invalid text, such as a path, becomes an id that no run has.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         let id = id.into();
-        match is_run_id(&id) {
+        match is_valid_run_id(&id) {
             true => Self(id),
             false => Self(format!("-{}", id.replace(['/', '\\'], "_")).into()),
         }
     }
 
-    /// Parses an id that came from outside: from a client, an engine or a file.
+    /// Parses an id from a client, an engine or a file.
     ///
     /// # Errors
-    /// The text is no id.
+    /// The text is not an id.
     pub fn parse(text: &str) -> Result<Self, InvalidRunId> {
-        match is_run_id(text) {
+        match is_valid_run_id(text) {
             true => Ok(Self(text.into())),
             false => Err(InvalidRunId(text.to_owned())),
         }
@@ -79,44 +77,44 @@ impl RunId {
     /// Checks that a run can have this id.
     ///
     /// # Errors
-    /// The id was created from a text that is no id.
-    pub fn check(&self) -> Result<(), InvalidRunId> {
+    /// The id was created from an invalid text.
+    pub fn check_validity(&self) -> Result<(), InvalidRunId> {
         Self::parse(&self.0).map(drop)
     }
 
-    /// Returns the id of the outermost run around this run, which is its own for a run that is inside no other.
+    /// Returns the id of the outermost run that contains this run. For an outermost run this is the id itself.
     #[must_use]
-    pub fn outermost(&self) -> Self {
-        Self(self.0.split(INNER).next().unwrap_or_default().into())
+    pub fn outermost_run_id(&self) -> Self {
+        Self(self.0.split(NESTED_SEPARATOR).next().unwrap_or_default().into())
     }
 
-    /// Returns the id number `number` of this time. The number is taken modulo [`PER_TIME`](Self::PER_TIME).
+    /// Creates an id from a time and a number, which is taken modulo the number of ids per time.
     #[must_use]
-    pub fn from_time(time: DateTime<Utc>, number: u32) -> Self {
+    pub fn from_time_and_number(time: DateTime<Utc>, number: u32) -> Self {
         let mut rest = number as usize;
         let mut take = |from: &[u8]| {
             let character = char::from(from[rest % from.len()]);
             rest /= from.len();
             character
         };
-        let mut id = String::from(take(LETTERS));
-        id.extend((1..DISTINCT).map(|_| take(CHARACTERS)));
+        let mut id = String::from(take(FIRST_ID_CHARACTERS));
+        id.extend((1..ID_PREFIX_LENGTH).map(|_| take(OTHER_ID_CHARACTERS)));
         Self::new(format!("{id}-{}", time.format("%Y%m%d-%H%M%S%3f")))
     }
 
-    /// Returns the id of the run `name` inside this one.
+    /// Returns the id of the nested run with this name.
     #[must_use]
-    pub fn nested_id(&self, name: &str) -> Self {
-        Self::new(format!("{}{INNER}{name}", self.0))
+    pub fn nested_run_id(&self, name: &str) -> Self {
+        Self::new(format!("{}{NESTED_SEPARATOR}{name}", self.0))
     }
 
-    /// Parses the name of a run inside this one, and returns the id of that run.
+    /// Parses the name of a nested run. Returns the id of the nested run.
     ///
     /// # Errors
-    /// A run cannot have this name, or would be too deep inside others.
-    pub fn parse_nested(&self, name: &str) -> Result<Self, InvalidRunId> {
-        match is_run_name(name) {
-            true => Self::parse(self.nested_id(name).as_str()),
+    /// The name is invalid, or the run would be nested too deeply.
+    pub fn parse_nested_name(&self, name: &str) -> Result<Self, InvalidRunId> {
+        match is_valid_run_name(name) {
+            true => Self::parse(self.nested_run_id(name).as_str()),
             false => Err(InvalidRunId(name.to_owned())),
         }
     }
@@ -131,39 +129,38 @@ impl RunId {
         Arc::clone(&self.0)
     }
 
-    /// Returns the names of the runs inside each other that lead to this run, without the outermost run. Empty for an
-    /// outermost run.
+    /// Returns the names of the nested runs on the path to this run. Returns no names for an outermost run.
     pub fn nested_names(&self) -> impl Iterator<Item = &str> {
-        self.0.split(INNER).skip(1)
+        self.0.split(NESTED_SEPARATOR).skip(1)
     }
 
-    /// Returns whether the text names this run: the beginning of the id.
+    /// Returns whether the id starts with this text.
     pub fn matches_prefix(&self, given: &str) -> bool {
         self.0.starts_with(given)
     }
 
-    /// Returns the time in the id, as text.
-    fn time_text(&self) -> Option<&str> {
-        let outermost = self.0.split(INNER).next()?;
+    /// Returns the date and time in the id as text. Returns `None` for an id without a time.
+    fn time_part(&self) -> Option<&str> {
+        let outermost = self.0.split(NESTED_SEPARATOR).next()?;
         let (_, time) = outermost.split_once('-')?;
         let (date, clock) = time.split_once('-')?;
-        (is_number(date, 8) && is_number(clock, 9)).then_some(time)
+        (has_exact_digits(date, 8) && has_exact_digits(clock, 9)).then_some(time)
     }
 }
 
-/// Returns whether the text is the name of a run, and the names of the runs inside each other that lead to another.
-fn is_run_id(text: &str) -> bool {
-    text.split(INNER).count() <= DEEPEST + 1 && text.split(INNER).all(is_run_name)
+/// Returns whether the text is a valid id: run names with separators, not nested too deeply.
+fn is_valid_run_id(text: &str) -> bool {
+    text.split(NESTED_SEPARATOR).count() <= DEEPEST + 1 && text.split(NESTED_SEPARATOR).all(is_valid_run_name)
 }
 
-/// Returns whether the text is a number of so many digits.
-fn is_number(text: &str, length: usize) -> bool {
+/// Returns whether the text consists of exactly this number of digits.
+fn has_exact_digits(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl Ord for RunId {
     fn cmp(&self, other: &Self) -> Ordering {
-        let by_time = self.time_text().cmp(&other.time_text());
+        let by_time = self.time_part().cmp(&other.time_part());
         by_time.then_with(|| self.0.cmp(&other.0))
     }
 }
@@ -208,7 +205,7 @@ mod tests {
             assert_eq!(RunId::new(text).as_str(), text);
         }
         RunId::parse(&deep(DEEPEST)).expect("an id");
-        let long = "r".repeat(LONGEST_NAME + 1);
+        let long = "r".repeat(MAX_NAME_BYTES + 1);
         for text in [
             "",
             ".",
@@ -237,13 +234,13 @@ mod tests {
             let error = RunId::parse(text).expect_err(text);
             assert_eq!(error.to_string(), format!("`{text}` cannot be the id of a run"));
             let id = RunId::new(text);
-            assert!(!id.as_str().contains('/') && id.check().is_err(), "{id}");
+            assert!(!id.as_str().contains('/') && id.check_validity().is_err(), "{id}");
             assert!(!matches!(id.as_str(), "" | "." | ".."), "{id}");
         }
-        let id = RunId::new("r").nested_id("a-1-1");
-        assert_eq!((id.outermost(), id.check()), (RunId::new("r"), Ok(())));
+        let id = RunId::new("r").nested_run_id("a-1-1");
+        assert_eq!((id.outermost_run_id(), id.check_validity()), (RunId::new("r"), Ok(())));
         for name in ["../x", "a/sub/b", "", ".."] {
-            RunId::new("r").parse_nested(name).expect_err(name);
+            RunId::new("r").parse_nested_name(name).expect_err(name);
         }
     }
 
@@ -272,16 +269,24 @@ mod tests {
     #[test]
     fn ids_of_one_time_are_distinct_folder_names() {
         let time = DateTime::<Utc>::UNIX_EPOCH + chrono::Duration::milliseconds(1_007);
-        assert_eq!(RunId::from_time(time, 0).as_str(), "aaaa-19700101-000001007");
-        assert_eq!(RunId::from_time(time, RunId::PER_TIME), RunId::from_time(time, 0));
-        let numbers = || (0..RunId::PER_TIME).step_by(37);
-        let ids: HashSet<RunId> = numbers().map(|number| RunId::from_time(time, number)).collect();
+        assert_eq!(RunId::from_time_and_number(time, 0).as_str(), "aaaa-19700101-000001007");
+        assert_eq!(
+            RunId::from_time_and_number(time, RunId::IDS_PER_TIME),
+            RunId::from_time_and_number(time, 0)
+        );
+        let numbers = || (0..RunId::IDS_PER_TIME).step_by(37);
+        let ids: HashSet<RunId> = numbers()
+            .map(|number| RunId::from_time_and_number(time, number))
+            .collect();
         assert_eq!(ids.len(), numbers().count());
         for id in &ids {
             assert!(id.as_str().starts_with(|c: char| c.is_ascii_lowercase()), "{id}");
             let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             assert!(id.as_str().chars().all(is_plain), "{id}");
-            assert!(!id.as_str()[..DISTINCT].contains(['0', 'o', '1', 'i', 'l']), "{id}");
+            assert!(
+                !id.as_str()[..ID_PREFIX_LENGTH].contains(['0', 'o', '1', 'i', 'l']),
+                "{id}"
+            );
             assert_eq!(id.as_str().len(), 23, "{id}");
         }
     }
@@ -293,7 +298,7 @@ mod tests {
             DateTime::<Utc>::UNIX_EPOCH - chrono::Duration::days(400),
             DateTime::<Utc>::MAX_UTC,
         ] {
-            assert!(RunId::from_time(time, 7).as_str().contains('-'));
+            assert!(RunId::from_time_and_number(time, 7).as_str().contains('-'));
         }
     }
 

@@ -4,67 +4,79 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Durability, Lease, LogEnd, ReadError, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun};
+use super::{
+    Durability, LogEnd, LogReadError, RunId, RunLease, RunLogFollower, RunRecordReader, RunStore, StoreError, StoredRun,
+};
 use crate::conversation::Record;
 use crate::log::{LogFuture, RunLog, SyncPoint};
 use crate::runner::BoxFuture;
 
-/// A store in memory. Clones share the runs.
+/// Store of runs in memory. Clones share the runs.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryStore(Arc<Mutex<BTreeMap<RunId, Arc<SharedRun>>>>);
+pub struct MemoryStore(Arc<Mutex<BTreeMap<RunId, Arc<SharedMemoryRun>>>>);
 
 /// The data that all handles of a run share.
 #[derive(Debug)]
-struct SharedRun {
+struct SharedMemoryRun {
     ensemble: String,
     records: Mutex<Vec<Record>>,
     is_leased: AtomicBool,
 }
 
+/// Handle of a run in memory.
 #[derive(Debug)]
 struct MemoryRun {
     id: RunId,
-    run: Arc<SharedRun>,
+    run: Arc<SharedMemoryRun>,
     store: MemoryStore,
 }
 
-struct MemoryLease(Arc<SharedRun>);
+/// Lease of a run in memory.
+struct MemoryLease(Arc<SharedMemoryRun>);
 
-struct MemoryLog(Arc<SharedRun>);
+/// Log of a run in memory.
+struct MemoryLog(Arc<SharedMemoryRun>);
 
+/// Reader of a log in memory, also for followers.
 struct MemoryReader {
     place: String,
-    run: Arc<SharedRun>,
+    run: Arc<SharedMemoryRun>,
     next: usize,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks the mutex, also after a panic of another holder.
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryStore {
-    /// Returns an empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    fn add_run(&self, id: RunId, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
-        id.check()?;
-        let mut runs = lock(&self.0);
+    /// Adds a run without records.
+    ///
+    /// # Errors
+    /// The id is invalid, or a run with this id exists. A nested run without records is replaced.
+    fn insert_run(&self, id: RunId, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
+        id.check_validity()?;
+        let mut runs = lock_mutex(&self.0);
         if runs.get(&id).is_some_and(|run| !run.is_nested_and_empty(&id)) {
             return Err(StoreError::Exists(id));
         }
-        let shared = Arc::new(SharedRun {
+        let shared = Arc::new(SharedMemoryRun {
             ensemble: ensemble.to_owned(),
             records: Mutex::default(),
             is_leased: AtomicBool::new(false),
         });
         runs.insert(id.clone(), Arc::clone(&shared));
         drop(runs);
-        Ok(self.open_run(id, shared))
+        Ok(self.open_handle(id, shared))
     }
 
-    fn open_run(&self, id: RunId, shared: Arc<SharedRun>) -> Arc<dyn StoredRun> {
+    /// Creates a handle for the run.
+    fn open_handle(&self, id: RunId, shared: Arc<SharedMemoryRun>) -> Arc<dyn StoredRun> {
         Arc::new(MemoryRun {
             id,
             run: shared,
@@ -73,18 +85,20 @@ impl MemoryStore {
     }
 }
 
-impl SharedRun {
-    fn is_empty(&self) -> bool {
-        lock(&self.records).is_empty()
+impl SharedMemoryRun {
+    /// Returns whether the run has no records.
+    fn has_no_records(&self) -> bool {
+        lock_mutex(&self.records).is_empty()
     }
 
+    /// Returns whether the run is nested and has no records.
     fn is_nested_and_empty(&self, id: &RunId) -> bool {
-        id.nested_names().next().is_some() && self.is_empty()
+        id.nested_names().next().is_some() && self.has_no_records()
     }
 }
 
 impl RunStore for MemoryStore {
-    fn describe_place(&self) -> String {
+    fn describe_location(&self) -> String {
         "memory".to_owned()
     }
 
@@ -93,16 +107,16 @@ impl RunStore for MemoryStore {
         id: &'a RunId,
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
-        Box::pin(async move { self.add_run(id.clone(), ensemble) })
+        Box::pin(async move { self.insert_run(id.clone(), ensemble) })
     }
 
     fn list_runs(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>> {
         Box::pin(async move {
-            let runs = lock(&self.0).clone();
+            let runs = lock_mutex(&self.0).clone();
             let outermost = runs
                 .into_iter()
-                .filter(|(id, run)| id.nested_names().next().is_none() && !run.is_empty());
-            Ok(outermost.map(|(id, shared)| self.open_run(id, shared)).collect())
+                .filter(|(id, run)| id.nested_names().next().is_none() && !run.has_no_records());
+            Ok(outermost.map(|(id, shared)| self.open_handle(id, shared)).collect())
         })
     }
 }
@@ -112,7 +126,7 @@ impl StoredRun for MemoryRun {
         &self.id
     }
 
-    fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>> {
+    fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn RunLease>, StoreError>> {
         Box::pin(async move {
             if self.run.is_leased.swap(true, Ordering::AcqRel) {
                 return Err(StoreError::Leased {
@@ -120,13 +134,13 @@ impl StoredRun for MemoryRun {
                     owner: "or another handle in this one".to_owned(),
                 });
             }
-            Ok(Box::new(MemoryLease(Arc::clone(&self.run))) as Box<dyn Lease>)
+            Ok(Box::new(MemoryLease(Arc::clone(&self.run))) as Box<dyn RunLease>)
         })
     }
 
     fn open_log(&self, end: LogEnd, _durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>> {
         Box::pin(async move {
-            let mut records = lock(&self.run.records);
+            let mut records = lock_mutex(&self.run.records);
             let end = usize::try_from(end.position).unwrap_or(usize::MAX);
             if end == 0 && !records.is_empty() {
                 return Err(StoreError::Exists(self.id.clone()));
@@ -136,40 +150,40 @@ impl StoredRun for MemoryRun {
         })
     }
 
-    fn open_reader(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>> {
-        Box::pin(async move { Ok(Box::new(self.new_reader()) as Box<dyn RunReader>) })
+    fn open_reader(&self) -> BoxFuture<'_, Result<Box<dyn RunRecordReader>, LogReadError>> {
+        Box::pin(async move { Ok(Box::new(self.new_reader()) as Box<dyn RunRecordReader>) })
     }
 
-    fn open_follower(&self) -> Box<dyn RunFollower> {
+    fn open_follower(&self) -> Box<dyn RunLogFollower> {
         Box::new(self.new_reader())
     }
 
-    fn load_ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>> {
+    fn load_ensemble_text(&self) -> BoxFuture<'_, Result<String, StoreError>> {
         Box::pin(async move { Ok(self.run.ensemble.clone()) })
     }
 
-    fn create_nested<'a>(
+    fn create_nested_run<'a>(
         &'a self,
         name: &'a str,
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
-        Box::pin(async move { self.store.add_run(self.id.parse_nested(name)?, ensemble) })
+        Box::pin(async move { self.store.insert_run(self.id.parse_nested_name(name)?, ensemble) })
     }
 
-    fn find_nested<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>> {
+    fn find_nested_run<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>> {
         Box::pin(async move {
-            let Ok(id) = self.id.parse_nested(name) else {
+            let Ok(id) = self.id.parse_nested_name(name) else {
                 return Ok(None);
             };
-            let shared = lock(&self.store.0).get(&id).cloned();
-            Ok(shared.map(|shared| self.store.open_run(id, shared)))
+            let shared = lock_mutex(&self.store.0).get(&id).cloned();
+            Ok(shared.map(|shared| self.store.open_handle(id, shared)))
         })
     }
 
-    fn list_nested_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+    fn list_nested_run_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         Box::pin(async move {
             let inside = format!("{}/sub/", self.id);
-            let runs = lock(&self.store.0);
+            let runs = lock_mutex(&self.store.0);
             let names = runs.keys().filter_map(|id| id.as_str().strip_prefix(&inside));
             Ok(names.filter(|name| !name.contains('/')).map(str::to_owned).collect())
         })
@@ -178,13 +192,14 @@ impl StoredRun for MemoryRun {
     fn remove_run(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let inside = format!("{}/", self.id);
-            lock(&self.store.0).retain(|id, _| *id != self.id && !id.as_str().starts_with(&inside));
+            lock_mutex(&self.store.0).retain(|id, _| *id != self.id && !id.as_str().starts_with(&inside));
             Ok(())
         })
     }
 }
 
 impl MemoryRun {
+    /// Creates a reader that starts at the first record.
     fn new_reader(&self) -> MemoryReader {
         MemoryReader {
             place: format!("run {}", self.id),
@@ -194,7 +209,7 @@ impl MemoryRun {
     }
 }
 
-impl Lease for MemoryLease {}
+impl RunLease for MemoryLease {}
 
 impl Drop for MemoryLease {
     fn drop(&mut self) {
@@ -204,7 +219,7 @@ impl Drop for MemoryLease {
 
 impl RunLog for MemoryLog {
     fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
-        lock(&self.0.records).push(record.clone());
+        lock_mutex(&self.0.records).push(record.clone());
         LogFuture::ready(Ok(()))
     }
 
@@ -214,18 +229,19 @@ impl RunLog for MemoryLog {
 }
 
 impl MemoryReader {
-    fn take_record(&mut self) -> Option<Record> {
-        let record = lock(&self.run.records).get(self.next).cloned()?;
+    /// Returns the next record, if there is one, and advances.
+    fn next_available_record(&mut self) -> Option<Record> {
+        let record = lock_mutex(&self.run.records).get(self.next).cloned()?;
         self.next += 1;
         Some(record)
     }
 }
 
-impl RunReader for MemoryReader {
-    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
+impl RunRecordReader for MemoryReader {
+    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, LogReadError>> {
         Box::pin(async move {
-            match self.take_record() {
-                None if self.next == 0 => Err(ReadError::Empty {
+            match self.next_available_record() {
+                None if self.next == 0 => Err(LogReadError::Empty {
                     place: self.place.clone(),
                 }),
                 record => Ok(record),
@@ -233,20 +249,20 @@ impl RunReader for MemoryReader {
         })
     }
 
-    fn log_end(&self) -> LogEnd {
+    fn position_after_read_records(&self) -> LogEnd {
         LogEnd {
             position: self.next as u64,
         }
     }
 
-    fn is_torn(&self) -> bool {
+    fn has_dropped_incomplete_record(&self) -> bool {
         false
     }
 }
 
-impl RunFollower for MemoryReader {
-    fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>> {
-        Box::pin(async move { Ok(std::iter::from_fn(|| self.take_record()).collect()) })
+impl RunLogFollower for MemoryReader {
+    fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, LogReadError>> {
+        Box::pin(async move { Ok(std::iter::from_fn(|| self.next_available_record()).collect()) })
     }
 }
 
@@ -257,6 +273,6 @@ mod tests {
 
     #[tokio::test]
     async fn the_contract_holds() {
-        contract::check(|| Arc::new(MemoryStore::new())).await;
+        contract::check_store_contract(|| Arc::new(MemoryStore::new())).await;
     }
 }

@@ -19,12 +19,12 @@ use crate::conversation::Record;
 use crate::log::RunLog;
 use crate::runner::BoxFuture;
 
-pub use crate::log::ReadError;
-pub use id::{InvalidRunId, RunId, is_run_name};
+pub use crate::log::LogReadError;
+pub use id::{InvalidRunId, RunId, is_valid_run_name};
 pub use memory::MemoryStore;
 pub use nested_name::NestedRunName;
 
-/// The data that a power failure may destroy. The end of the process alone destroys nothing.
+/// Guarantee of a log about data that a power failure can destroy. The end of the process alone destroys nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// The data that the operating system has not written yet.
@@ -36,12 +36,12 @@ pub enum Durability {
     Commit,
 }
 
-/// Runs that are kept in one place.
+/// Store of runs in one place.
 pub trait RunStore: Send + Sync {
-    /// Returns the place, in a form for messages: a folder, a database, "memory".
-    fn describe_place(&self) -> String;
+    /// Returns the location of the runs for messages: a folder, a database, `memory`.
+    fn describe_location(&self) -> String;
 
-    /// Creates a run with this id and the text of its ensemble. The run has an empty log.
+    /// Creates a run with this id, the text of its ensemble, and an empty log.
     ///
     /// # Errors
     /// [`StoreError::Exists`], or [`StoreError::InvalidId`] for an id that was created from another text.
@@ -51,107 +51,109 @@ pub trait RunStore: Send + Sync {
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
-    /// Returns all runs with at least one record, in the order of their [ids](RunId), without runs inside other runs.
+    /// Returns all outermost runs with at least one record, sorted by their [ids](RunId).
     fn list_runs(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>>;
 
-    /// Returns the run with this id, or the only run that this text [names](RunId::matches_prefix).
-    fn find_run<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
-        Box::pin(async move { find_only_run(given, self.list_runs().await?, self.describe_place()) })
+    /// Returns the run with this id, or the only run whose id starts with this text.
+    ///
+    /// # Errors
+    /// No run or several runs match.
+    fn find_run_by_prefix<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+        Box::pin(async move { resolve_run_prefix(given, self.list_runs().await?, self.describe_location()) })
     }
 
-    /// Returns the run with this id, also one inside other runs, or the only run whose id begins so. An id is never a path.
-    fn find_run_with_id<'a>(&'a self, id: &'a RunId) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+    /// Returns the run with this id, also a nested run. An outermost run is also found by a unique beginning of the id.
+    fn find_run_by_id<'a>(&'a self, id: &'a RunId) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
-            id.check()?;
-            let outermost = id.outermost();
-            let run = find_only_run(outermost.as_str(), self.list_runs().await?, self.describe_place())?;
-            find_run_inside(run, id, self.describe_place()).await
+            id.check_validity()?;
+            let outermost = id.outermost_run_id();
+            let run = resolve_run_prefix(outermost.as_str(), self.list_runs().await?, self.describe_location())?;
+            find_nested_run_in(run, id, self.describe_location()).await
         })
     }
 
-    /// Returns the run with the last id: the latest.
-    fn find_latest(&self) -> BoxFuture<'_, Result<Arc<dyn StoredRun>, StoreError>> {
+    /// Returns the run with the last id, which is the latest run.
+    fn find_latest_run(&self) -> BoxFuture<'_, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
             let last = self.list_runs().await?.pop();
             last.ok_or_else(|| StoreError::Empty {
-                place: self.describe_place(),
+                place: self.describe_location(),
             })
         })
     }
 }
 
-/// A run in a store.
+/// Run in a store.
 pub trait StoredRun: Send + Sync {
     /// Returns the id of the run.
     fn id(&self) -> &RunId;
 
-    /// Returns the folder in which the run is kept, if it is kept in files.
-    fn folder(&self) -> Option<&Path> {
+    /// Returns the folder of the run, if the store uses files.
+    fn run_folder(&self) -> Option<&Path> {
         None
     }
 
-    /// Takes the right to execute the run, until the lease is dropped or the process ends.
+    /// Acquires the right to execute the run, until the lease is dropped or the process ends.
     ///
     /// # Errors
     /// [`StoreError::Leased`]: another process executes the run.
-    fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>>;
+    fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn RunLease>, StoreError>>;
 
-    /// Returns the process id of the holder of the lease; `None` if there is no holder or the store does not know it.
-    fn driver_pid(&self) -> Option<u32> {
+    /// Returns the process id of the holder of the lease. Returns `None` without a holder, or if the store does not record the process.
+    fn lease_holder_pid(&self) -> Option<u32> {
         None
     }
 
-    /// Opens the log for appending at `end`; anything after that (an incomplete record) is dropped. The caller must
-    /// hold the lease of the run, or of the run that contains it.
+    /// Opens the log for appending at `end`. Removes later data, such as an incomplete record. The caller must hold the lease.
     fn open_log(&self, end: LogEnd, durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>>;
 
-    /// Reads the log from its first record.
-    fn open_reader(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>>;
+    /// Opens the log for reading from its first record.
+    fn open_reader(&self) -> BoxFuture<'_, Result<Box<dyn RunRecordReader>, LogReadError>>;
 
-    /// Reads the log while another process may append to it.
-    fn open_follower(&self) -> Box<dyn RunFollower>;
+    /// Opens the log for reading while another process appends to it.
+    fn open_follower(&self) -> Box<dyn RunLogFollower>;
 
-    /// Returns the text of the ensemble, as it was when the run was created.
-    fn load_ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>>;
+    /// Loads the text of the ensemble at the creation of the run.
+    fn load_ensemble_text(&self) -> BoxFuture<'_, Result<String, StoreError>>;
 
-    /// Creates a run inside this run. If a run with this name exists, it must not contain records.
+    /// Creates a nested run. A run with this name may exist if it has no records.
     ///
     /// # Errors
-    /// [`StoreError::InvalidId`]: a run cannot have this name, see [`is_run_name`].
-    fn create_nested<'a>(
+    /// [`StoreError::InvalidId`]: a run cannot have this name.
+    fn create_nested_run<'a>(
         &'a self,
         name: &'a str,
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
-    /// Returns the run with this name inside this run, if it was created.
-    fn find_nested<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
+    /// Returns the nested run with this name. Returns `None` if it was not created.
+    fn find_nested_run<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
 
-    /// Returns the names of the runs inside this one, in order.
-    fn list_nested_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
+    /// Returns the names of the directly nested runs, sorted.
+    fn list_nested_run_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 
-    /// Deletes the run and all runs inside it. The caller must hold the lease.
+    /// Deletes the run and all nested runs. The caller must hold the lease.
     fn remove_run(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Reads all records.
-    fn read_journal(&self) -> BoxFuture<'_, Result<Journal, ReadError>> {
+    /// Reads all records into memory.
+    fn read_journal(&self) -> BoxFuture<'_, Result<JournalContents, LogReadError>> {
         Box::pin(async move {
             let mut reader = self.open_reader().await?;
             let mut records = Vec::new();
             while let Some(record) = reader.next_record().await? {
                 records.push(record);
             }
-            Ok(Journal {
+            Ok(JournalContents {
                 records,
-                end: reader.log_end(),
-                is_torn: reader.is_torn(),
+                end: reader.position_after_read_records(),
+                is_torn: reader.has_dropped_incomplete_record(),
             })
         })
     }
 }
 
-/// The right to execute a run. Dropping it gives the right back.
-pub trait Lease: Send + Sync {}
+/// Right to execute a run. Dropping the lease releases the right.
+pub trait RunLease: Send + Sync {}
 
 /// The position in a log at which the next record is appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,27 +167,27 @@ impl LogEnd {
     pub const NEW: Self = Self { position: 0 };
 }
 
-/// Reads the records of a log in order, each once.
-pub trait RunReader: Send {
-    /// Returns the next record; `None` at the end. After an error there are no more records.
-    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>>;
+/// Reader of the records of a log, in order and each once.
+pub trait RunRecordReader: Send {
+    /// Returns the next record. Returns `None` at the end and after an error.
+    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, LogReadError>>;
 
-    /// Returns the end of the records that were read.
-    fn log_end(&self) -> LogEnd;
+    /// Returns the position in the log after the records that were read.
+    fn position_after_read_records(&self) -> LogEnd;
 
     /// Returns whether an incomplete last record was dropped.
-    fn is_torn(&self) -> bool;
+    fn has_dropped_incomplete_record(&self) -> bool;
 }
 
-/// Reads a log while another process may append to it.
-pub trait RunFollower: Send + Sync {
-    /// Returns the records that were completed since the last call.
-    fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>>;
+/// Reader of a log to which another process can append.
+pub trait RunLogFollower: Send + Sync {
+    /// Reads the records that were completed since the last call, without waiting.
+    fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, LogReadError>>;
 }
 
 /// The content of a log.
 #[derive(Debug)]
-pub struct Journal {
+pub struct JournalContents {
     /// All complete records, at least one.
     pub records: Vec<Record>,
     /// The end of the records.
@@ -207,7 +209,7 @@ pub enum StoreError {
         place: String,
     },
     /// Several ids begin with this text.
-    #[error("`{id}` matches several runs: {}", render_ids(candidates))]
+    #[error("`{id}` matches several runs: {}", join_run_ids(candidates))]
     Ambiguous {
         /// The beginning of the ids.
         id: String,
@@ -246,23 +248,24 @@ pub enum StoreError {
     },
 }
 
-fn render_ids(ids: &[RunId]) -> String {
+/// Joins the ids with commas.
+fn join_run_ids(ids: &[RunId]) -> String {
     let ids: Vec<&str> = ids.iter().map(RunId::as_str).collect();
     ids.join(", ")
 }
 
-/// Returns the run with this id inside the outermost run around it, which may be this one.
+/// Returns the run with this id inside the outermost run, which can be the outermost run itself.
 ///
 /// # Errors
-/// There is no such run inside.
-pub async fn find_run_inside(
+/// The run does not exist.
+pub async fn find_nested_run_in(
     outermost: Arc<dyn StoredRun>,
     id: &RunId,
     place: String,
 ) -> Result<Arc<dyn StoredRun>, StoreError> {
     let mut run = outermost;
     for name in id.nested_names() {
-        let Some(inside) = run.find_nested(name).await? else {
+        let Some(inside) = run.find_nested_run(name).await? else {
             let id = id.to_string();
             return Err(StoreError::Unknown { id, place });
         };
@@ -271,11 +274,11 @@ pub async fn find_run_inside(
     Ok(run)
 }
 
-/// Returns the run with this id, or the only run that this text [names](RunId::matches_prefix).
+/// Returns the run with this id, or the only run whose id starts with this text.
 ///
 /// # Errors
-/// There is no such run, or there are several.
-pub fn find_only_run(
+/// No run or several runs match.
+pub fn resolve_run_prefix(
     given: &str,
     all: Vec<Arc<dyn StoredRun>>,
     place: String,

@@ -1,7 +1,7 @@
 //! The names of runs inside a run.
 
-/// The execution that a run inside a run belongs to, as its name tells: `AGENT-EXECUTION-ATTEMPT`,
-/// `AGENT-EXECUTION.PART-ATTEMPT`, or `AGENT@TOOL…-EXECUTION-ATTEMPT`.
+/// Agent and execution in the name of a nested run: `AGENT-EXECUTION-ATTEMPT`, `AGENT-EXECUTION.PART-ATTEMPT`, or
+/// `AGENT@TOOL…-EXECUTION-ATTEMPT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NestedRunName<'n> {
     /// The agent, or the agent whose model called the tool.
@@ -11,7 +11,7 @@ pub struct NestedRunName<'n> {
 }
 
 impl<'n> NestedRunName<'n> {
-    /// Reads a name; `None`: it does not have this form.
+    /// Parses a name. Returns `None` if the name has another form.
     pub fn parse(name: &'n str) -> Option<Self> {
         let mut parts = name.rsplitn(3, '-').skip(1);
         let execution = parts.next()?.split('.').next()?.parse().ok()?;
@@ -22,8 +22,8 @@ impl<'n> NestedRunName<'n> {
         })
     }
 
-    /// Does the run of this name belong to that execution?
-    pub fn belongs_to(name: &str, agent: &str, execution: u32) -> bool {
+    /// Returns whether the nested run with this name belongs to this execution of the agent.
+    pub fn belongs_to_execution(name: &str, agent: &str, execution: u32) -> bool {
         NestedRunName::parse(name).is_some_and(|it| it.agent == agent && it.execution == execution)
     }
 }
@@ -50,7 +50,7 @@ mod tests {
             ("x-1", "x", 1, false),
         ] {
             assert_eq!(
-                NestedRunName::belongs_to(name, agent, execution),
+                NestedRunName::belongs_to_execution(name, agent, execution),
                 is_part,
                 "{name} {agent} {execution}"
             );

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A file that is sent with a user message or with the result of a tool. The record contains its bytes, so nobody needs the file again.
+/// File that is sent with a user message or with the result of a tool. The value contains the bytes, so the file is not read again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// The path, as the ensemble says it; a name within the result of a tool.
@@ -30,7 +30,7 @@ impl Attachment {
         self.mime_type.starts_with("text/")
     }
 
-    /// Describes the file without its bytes: `{name, mime_type, size, sha256}`.
+    /// Returns a description of the file as JSON: `{name, mime_type, size, sha256}`.
     pub fn to_json_without_bytes(&self) -> serde_json::Value {
         serde_json::json!({
             "name": self.name,

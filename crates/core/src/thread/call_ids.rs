@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use super::{Thread, ToolCall};
 
-/// The maximum length of an id before the number that makes it unique; OpenAI accepts 40 characters.
-const LONGEST: usize = 34;
+/// Largest length of an id before the suffix that makes it unique. OpenAI accepts 40 characters.
+const MAX_ID_STEM: usize = 34;
 
-/// Changes the ids that earlier calls of the threads or of the same reply already have.
+/// Changes the ids of calls whose id is used by an earlier call of the threads or of the same reply.
 pub fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
     if calls.is_empty() {
         return;
@@ -23,12 +23,12 @@ pub fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
     }
 }
 
-/// Returns the id, or the id with a number if it is used.
+/// Returns the id, or the id with a number if the id is used.
 pub(crate) fn find_unused_id(id: &str, used_ids: &HashSet<String>) -> String {
     if !used_ids.contains(id) {
         return id.to_owned();
     }
-    let begin: String = id.chars().take(LONGEST).collect();
+    let begin: String = id.chars().take(MAX_ID_STEM).collect();
     let mut numbered = (2_u64..).map(|number| format!("{begin}_{number}"));
     numbered.find(|id| !used_ids.contains(id)).unwrap_or_default()
 }
@@ -52,7 +52,7 @@ mod tests {
         let mut new = calls(&["a", "a", "b", "c", "c", &"x".repeat(40)]);
         make_call_ids_unique(&mut new, [&thread(&["a", "a_2"]), &thread(&["c_2", &"x".repeat(40)])]);
         let ids: Vec<&str> = new.iter().map(|call| &*call.id).collect();
-        let long = format!("{}_2", "x".repeat(LONGEST));
+        let long = format!("{}_2", "x".repeat(MAX_ID_STEM));
         assert_eq!(ids, ["a_3", "a_4", "b", "c", "c_3", &long]);
     }
 }

@@ -4,22 +4,22 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Message, Role, Thread, ToolCall};
+use super::{Message, MessageRole, Thread, ToolCall};
 
-/// The error of an addition that does not fit a thread.
+/// Error about an addition that does not fit the thread, with the unchanged thread.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{kind}")]
-pub struct ThreadGrowthError {
+pub struct ThreadAppendError {
     /// The cause.
-    pub kind: ThreadGrowthErrorKind,
+    pub kind: ThreadAppendErrorKind,
     /// The thread without the addition.
     pub thread: Thread,
 }
 
-/// The cause of a [`ThreadGrowthError`].
+/// Kind of an error about an addition to a thread.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ThreadGrowthErrorKind {
+pub enum ThreadAppendErrorKind {
     /// The thread is empty, so there is nothing to reply to.
     #[error("the thread has no iteration; open one with the message of the user first")]
     NoIteration,
@@ -51,7 +51,7 @@ pub enum ThreadGrowthErrorKind {
     MissingResult(String),
 }
 
-impl ThreadGrowthError {
+impl ThreadAppendError {
     /// Returns the thread without the addition.
     pub fn into_thread(self) -> Thread {
         self.thread
@@ -67,15 +67,15 @@ impl Thread {
         mut self,
         content: impl Into<String>,
         tool_calls: Vec<ToolCall>,
-    ) -> Result<Self, ThreadGrowthError> {
+    ) -> Result<Self, ThreadAppendError> {
         let number = self.current_iteration();
         let Some(current) = self.iterations.last_mut() else {
-            return Err(self.growth_error(ThreadGrowthErrorKind::NoIteration));
+            return Err(self.into_append_error(ThreadAppendErrorKind::NoIteration));
         };
         if current.has_reply() {
-            return Err(self.growth_error(ThreadGrowthErrorKind::AlreadyReplied(number)));
+            return Err(self.into_append_error(ThreadAppendErrorKind::AlreadyReplied(number)));
         }
-        current.messages.push(Message::new(Role::Assistant, content));
+        current.messages.push(Message::new(MessageRole::Assistant, content));
         current.tool_calls.extend(tool_calls);
         Ok(self)
     }
@@ -86,9 +86,9 @@ impl Thread {
     /// # Errors
     /// The thread is empty, its current iteration has no calls, a result does not belong to an open call or differs from it, a
     /// result is missing, or a result contains neither a value nor an error. The error contains the thread.
-    pub fn add_tool_results(mut self, results: Vec<ToolCall>, at: DateTime<Utc>) -> Result<Self, ThreadGrowthError> {
-        if let Some(kind) = self.find_result_error(&results) {
-            return Err(self.growth_error(kind));
+    pub fn add_tool_results(mut self, results: Vec<ToolCall>, at: DateTime<Utc>) -> Result<Self, ThreadAppendError> {
+        if let Some(kind) = self.find_tool_result_error(&results) {
+            return Err(self.into_append_error(kind));
         }
         let calls = self.iterations.last_mut().map(|current| &mut current.tool_calls);
         for call in calls.into_iter().flatten() {
@@ -96,12 +96,13 @@ impl Thread {
                 *call = result.clone();
             }
         }
-        Ok(self.open_iteration(Vec::new(), at))
+        Ok(self.start_iteration(Vec::new(), at))
     }
 
-    fn find_result_error(&self, results: &[ToolCall]) -> Option<ThreadGrowthErrorKind> {
+    /// Returns the first error of these tool results. Returns `None` if all results can be added.
+    fn find_tool_result_error(&self, results: &[ToolCall]) -> Option<ThreadAppendErrorKind> {
         let Some(current) = self.iterations.last() else {
-            return Some(ThreadGrowthErrorKind::NoIteration);
+            return Some(ThreadAppendErrorKind::NoIteration);
         };
         if results.is_empty() && current.tool_calls.is_empty() {
             return Some(ThreadGrowthErrorKind::NoCalls(current.number));
@@ -112,28 +113,29 @@ impl Thread {
             let has_ended = call.is_some_and(|call| call.end.is_some() && call != result);
             match call {
                 None => {
-                    return Some(ThreadGrowthErrorKind::UnknownCall {
+                    return Some(ThreadAppendErrorKind::UnknownCall {
                         iteration: current.number,
                         id: id(),
                     });
                 }
                 Some(_) if has_ended || results[..at].iter().any(|earlier| earlier.id == result.id) => {
-                    return Some(ThreadGrowthErrorKind::CallAlreadyEnded(id()));
+                    return Some(ThreadAppendErrorKind::CallAlreadyEnded(id()));
                 }
                 Some(call) if (&call.name, &call.arguments) != (&result.name, &result.arguments) => {
                     return Some(ThreadGrowthErrorKind::OtherCall(id()));
                 }
-                Some(_) if result.end.is_none() => return Some(ThreadGrowthErrorKind::ResultWithoutEnd(id())),
+                Some(_) if result.end.is_none() => return Some(ThreadAppendErrorKind::ResultWithoutEnd(id())),
                 Some(_) => {}
             }
         }
         let is_missing = |call: &&ToolCall| call.end.is_none() && !results.iter().any(|result| result.id == call.id);
         let missing = current.tool_calls.iter().find(is_missing)?;
-        Some(ThreadGrowthErrorKind::MissingResult(missing.id.clone()))
+        Some(ThreadAppendErrorKind::MissingResult(missing.id.clone()))
     }
 
-    fn growth_error(self, kind: ThreadGrowthErrorKind) -> ThreadGrowthError {
-        ThreadGrowthError { kind, thread: self }
+    /// Creates the error, which contains the thread.
+    fn into_append_error(self, kind: ThreadAppendErrorKind) -> ThreadAppendError {
+        ThreadAppendError { kind, thread: self }
     }
 }
 
@@ -142,14 +144,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::thread::ToolEnd;
+    use crate::thread::ToolCallEnd;
 
     fn at(second: u32) -> DateTime<Utc> {
         DateTime::from_timestamp(i64::from(second), 0).expect("is a time")
     }
 
     fn ended(id: &str) -> ToolCall {
-        ToolCall::new(id, "look", json!({})).with_end(ToolEnd::Result(json!(1)), 0.0)
+        ToolCall::new(id, "look", json!({})).with_end(ToolCallEnd::Result(json!(1)), 0.0)
     }
 
     fn renamed(id: &str) -> ToolCall {
@@ -171,15 +173,15 @@ mod tests {
             .expect("fits");
         let say = |thread: &Thread| thread.clone().add_assistant_message("z", vec![]);
         let add = |thread: &Thread, results: Vec<ToolCall>| thread.clone().add_tool_results(results, at(2));
-        let unknown = |iteration, id: &str| ThreadGrowthErrorKind::UnknownCall {
+        let unknown = |iteration, id: &str| ThreadAppendErrorKind::UnknownCall {
             iteration,
             id: id.into(),
         };
         let table = [
-            (say(&empty), &empty, ThreadGrowthErrorKind::NoIteration),
-            (say(&replied), &replied, ThreadGrowthErrorKind::AlreadyReplied(1)),
-            (say(&calling), &calling, ThreadGrowthErrorKind::AlreadyReplied(1)),
-            (add(&empty, vec![]), &empty, ThreadGrowthErrorKind::NoIteration),
+            (say(&empty), &empty, ThreadAppendErrorKind::NoIteration),
+            (say(&replied), &replied, ThreadAppendErrorKind::AlreadyReplied(1)),
+            (say(&calling), &calling, ThreadAppendErrorKind::AlreadyReplied(1)),
+            (add(&empty, vec![]), &empty, ThreadAppendErrorKind::NoIteration),
             (add(&asked, vec![ended("1")]), &asked, unknown(1, "1")),
             (add(&asked, vec![]), &asked, ThreadGrowthErrorKind::NoCalls(1)),
             (add(&replied, vec![]), &replied, ThreadGrowthErrorKind::NoCalls(1)),
@@ -192,17 +194,17 @@ mod tests {
             (
                 add(&calling, vec![ended("1"), ended("1")]),
                 &calling,
-                ThreadGrowthErrorKind::CallAlreadyEnded("1".into()),
+                ThreadAppendErrorKind::CallAlreadyEnded("1".into()),
             ),
             (
                 add(&calling, vec![ended("1"), open("2")]),
                 &calling,
-                ThreadGrowthErrorKind::ResultWithoutEnd("2".into()),
+                ThreadAppendErrorKind::ResultWithoutEnd("2".into()),
             ),
             (
                 add(&calling, vec![ended("2")]),
                 &calling,
-                ThreadGrowthErrorKind::MissingResult("1".into()),
+                ThreadAppendErrorKind::MissingResult("1".into()),
             ),
         ];
         for (number, (result, before, kind)) in table.into_iter().enumerate() {

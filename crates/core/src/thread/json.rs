@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::{Thread, ThreadIteration, ThreadStatus};
 
 /// The version that is written. Readers do not accept other versions.
-const VERSION: u64 = 1;
+const THREAD_FORMAT_VERSION: u64 = 1;
 
-/// The reason why a text is not a saved thread.
+/// Reason why a text is not a saved thread.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
-pub enum ThreadError {
+pub enum SavedThreadError {
     /// The text is not JSON.
     #[error("the saved thread is not JSON: {0}")]
     Json(#[source] serde_json::Error),
@@ -20,7 +20,7 @@ pub enum ThreadError {
     #[error("the JSON is not a saved thread: {0}")]
     Shape(String),
     /// It was written with another version.
-    #[error("the saved thread has version {0}, and this program reads version {VERSION}")]
+    #[error("the saved thread has version {0}, and this program reads version {THREAD_FORMAT_VERSION}")]
     Version(u64),
     /// One iteration cannot be read.
     #[error("iteration {number} of the saved thread: {error}")]
@@ -36,9 +36,9 @@ pub enum ThreadError {
     CallsWithoutReply(usize),
 }
 
-/// The document of a saved thread. A reader uses only the version and the iterations: the other keys follow from them.
+/// Document of a saved thread. Loading uses only the version and the iterations, from which the other keys follow.
 #[derive(Serialize)]
-struct SavedThread<'a> {
+struct SavedThreadDocument<'a> {
     version: u64,
     status: ThreadStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,10 +54,10 @@ struct SavedThread<'a> {
 
 impl Thread {
     /// Returns the thread as one line of JSON: `{"version": 1, "status": "complete", "instructions": "…", "options": {…},
-    /// "created_at": "…", "updated_at": "…", "iterations": [...]}`. Keys without a value are left out.
+    /// "created_at": "…", "updated_at": "…", "iterations": [...]}`. Omits keys without a value.
     pub fn to_json(&self) -> String {
-        let saved = SavedThread {
-            version: VERSION,
+        let saved = SavedThreadDocument {
+            version: THREAD_FORMAT_VERSION,
             status: self.status(),
             instructions: self.instructions(),
             options: self.options(),
@@ -68,27 +68,27 @@ impl Thread {
         serde_json::to_string(&saved).expect("keys are strings, and writing to a string cannot fail")
     }
 
-    /// Reads the output of [`Thread::to_json`]. Iterations are numbered again, in their order.
+    /// Parses the JSON of a saved thread. Numbers the iterations again, in their order.
     ///
     /// # Errors
-    /// [`ThreadError`] describes the error in the text, and its place.
-    pub fn from_json(text: &str) -> Result<Self, ThreadError> {
-        let value: Value = serde_json::from_str(text).map_err(ThreadError::Json)?;
-        let shape = |what: &str| ThreadError::Shape(what.to_owned());
+    /// The text is not a saved thread. The error has the position.
+    pub fn from_json(text: &str) -> Result<Self, SavedThreadError> {
+        let value: Value = serde_json::from_str(text).map_err(SavedThreadError::Json)?;
+        let shape = |what: &str| SavedThreadError::Shape(what.to_owned());
         let Value::Object(mut saved) = value else {
             return Err(shape("expected an object"));
         };
         let version = saved.get("version").ok_or_else(|| shape("it has no `version`"))?;
         match version.as_u64() {
-            Some(VERSION) => {}
-            Some(other) => return Err(ThreadError::Version(other)),
+            Some(THREAD_FORMAT_VERSION) => {}
+            Some(other) => return Err(SavedThreadError::Version(other)),
             None => return Err(shape("its `version` is not an integer")),
         }
         match saved.remove("iterations") {
             Some(Value::Array(iterations)) => {
                 let iterations = (1..)
                     .zip(iterations)
-                    .map(|(number, value)| parse_iteration(number, value));
+                    .map(|(number, value)| parse_saved_iteration(number, value));
                 iterations.collect::<Result<_, _>>().map(Self::from_iterations)
             }
             Some(_) => Err(shape("its `iterations` are not a list")),
@@ -97,11 +97,16 @@ impl Thread {
     }
 }
 
-fn parse_iteration(number: usize, value: Value) -> Result<ThreadIteration, ThreadError> {
-    let iteration = ThreadIteration::deserialize(value).map_err(|error| ThreadError::Iteration { number, error })?;
+/// Parses the iteration with this number.
+///
+/// # Errors
+/// The iteration is invalid, or has tool calls without a reply.
+fn parse_saved_iteration(number: usize, value: Value) -> Result<ThreadIteration, SavedThreadError> {
+    let iteration =
+        ThreadIteration::deserialize(value).map_err(|error| SavedThreadError::Iteration { number, error })?;
     match iteration.tool_calls.is_empty() || iteration.has_reply() {
         true => Ok(iteration),
-        false => Err(ThreadError::CallsWithoutReply(number)),
+        false => Err(SavedThreadError::CallsWithoutReply(number)),
     }
 }
 

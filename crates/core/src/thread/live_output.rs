@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use super::ToolCall;
 
-/// Receives the live output of executions. It is called on the thread that drives the run, so it must return quickly.
-pub trait LiveOutput: Send + Sync {
-    /// Receives one update of one execution.
-    fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>);
+/// Receiver of the live output of executions. Calls must return quickly, because they run on the thread that drives the run.
+pub trait LiveOutputReceiver: Send + Sync {
+    /// Receives one update of one execution attempt.
+    fn receive_update(&self, source: &ExecutionAttemptRef, update: LiveUpdate<'_>);
 
-    /// Returns whether it also receives the updates of runs inside the run.
-    fn receives_nested_runs(&self) -> bool {
+    /// Returns whether the receiver also gets the updates of nested runs.
+    fn wants_nested_runs(&self) -> bool {
         false
     }
 }
 
-/// Names one attempt of one execution of an agent.
+/// Reference to one attempt of one execution of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecutionRef {
+pub struct ExecutionAttemptRef {
     /// The run, which may be inside another run; empty if there is no run.
     pub run: Arc<str>,
     /// The name of the agent.
@@ -28,7 +28,7 @@ pub struct ExecutionRef {
     pub attempt: u32,
 }
 
-/// A piece of live output.
+/// Update of live output: a piece of text, a tool call, or a repeated request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LiveUpdate<'a> {
     /// The next piece of the text of the model.
@@ -55,10 +55,10 @@ pub enum LiveUpdate<'a> {
     },
 }
 
-/// Ignores all live output.
+/// Receiver that ignores all live output.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoLiveOutput;
+pub struct IgnoredLiveOutput;
 
-impl LiveOutput for NoLiveOutput {
-    fn receive_update(&self, _: &ExecutionRef, _: LiveUpdate<'_>) {}
+impl LiveOutputReceiver for IgnoredLiveOutput {
+    fn receive_update(&self, _: &ExecutionAttemptRef, _: LiveUpdate<'_>) {}
 }

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use super::{Role, Thread, ThreadIteration, ThreadStatus, make_call_ids_unique};
+use super::{MessageRole, Thread, ThreadIteration, ThreadStatus, make_call_ids_unique};
 
-/// The order in which a merge adds the rounds of both threads. A round begins with a message of the user and ends before the
-/// next one.
+/// Order in which a merge adds the rounds of two threads. A round starts with a user message and ends before the next user message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MergeOrder {
     /// All rounds of the left thread, then all rounds of the right thread.
@@ -15,7 +14,7 @@ pub enum MergeOrder {
     SideBySide,
 }
 
-/// A thread of a merge.
+/// Side of a merge: the first or the second thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergeSide {
     /// The first thread.
@@ -24,10 +23,10 @@ pub enum MergeSide {
     Right,
 }
 
-/// The reason why two threads cannot be merged.
+/// Reason why two threads cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum MergeError {
+pub enum ThreadMergeError {
     /// The thread of this side is shorter than the base, or differs from it in this iteration.
     #[error("the {side} thread does not continue the base: iteration {iteration} differs")]
     NotContinued {
@@ -80,13 +79,13 @@ impl Thread {
     ///
     /// # Errors
     /// A thread does not continue the base, or the base or a thread ends within a round.
-    pub fn merge(base: &Self, left: &Self, right: &Self, order: MergeOrder) -> Result<Self, MergeError> {
+    pub fn merge(base: &Self, left: &Self, right: &Self, order: MergeOrder) -> Result<Self, ThreadMergeError> {
         if let Some(state) = describe_open_round(base) {
-            return Err(MergeError::OpenBase(state));
+            return Err(ThreadMergeError::OpenBase(state));
         }
         let left = list_added_rounds(base, left, MergeSide::Left)?;
         let right = list_added_rounds(base, right, MergeSide::Right)?;
-        let rounds = order.arrange_rounds(left, right);
+        let rounds = order.order_rounds(left, right);
         // The iterations with whose ids those of the right side may not collide.
         let mut used = Self::from_iterations(
             rounds
@@ -109,7 +108,7 @@ impl Thread {
 
 impl MergeOrder {
     /// Returns the rounds of both sides in this order, each with its side.
-    pub(crate) fn arrange_rounds<T>(self, left: Vec<T>, right: Vec<T>) -> Vec<(MergeSide, T)> {
+    pub(crate) fn order_rounds<T>(self, left: Vec<T>, right: Vec<T>) -> Vec<(MergeSide, T)> {
         let mut left = left.into_iter().map(|round| (MergeSide::Left, round));
         let mut right = right.into_iter().map(|round| (MergeSide::Right, round));
         if self == Self::Sequence {
@@ -126,25 +125,35 @@ impl MergeOrder {
 }
 
 /// Returns the rounds that the thread adds to the base.
-fn list_added_rounds(base: &Thread, thread: &Thread, side: MergeSide) -> Result<Vec<Vec<ThreadIteration>>, MergeError> {
+///
+/// # Errors
+/// The thread does not continue the base, or ends within a round.
+fn list_added_rounds(
+    base: &Thread,
+    thread: &Thread,
+    side: MergeSide,
+) -> Result<Vec<Vec<ThreadIteration>>, ThreadMergeError> {
     for (at, iteration) in base.iterations.iter().enumerate() {
         let is_same = thread
             .iterations
             .get(at)
             .is_some_and(|other| has_same_content(iteration, other));
         if !is_same {
-            return Err(MergeError::NotContinued {
+            return Err(ThreadMergeError::NotContinued {
                 side,
                 iteration: iteration.number,
             });
         }
     }
     if let Some(state) = describe_open_round(thread) {
-        return Err(MergeError::OpenThread { side, state });
+        return Err(ThreadMergeError::OpenThread { side, state });
     }
     let mut rounds: Vec<Vec<ThreadIteration>> = Vec::new();
     for iteration in thread.iterations.iter().skip(base.iterations.len()) {
-        let begins = iteration.messages.iter().any(|message| message.role == Role::User);
+        let begins = iteration
+            .messages
+            .iter()
+            .any(|message| message.role == MessageRole::User);
         match rounds.last_mut() {
             Some(round) if !begins => round.push(iteration.clone()),
             _ => rounds.push(vec![iteration.clone()]),
@@ -153,13 +162,12 @@ fn list_added_rounds(base: &Thread, thread: &Thread, side: MergeSide) -> Result<
     Ok(rounds)
 }
 
-/// Returns whether two iterations have the same messages and calls. The time at which an iteration was completed can differ:
-/// the next message completes it.
+/// Returns whether two iterations have equal messages, calls and start times. The completion time can differ.
 fn has_same_content(one: &ThreadIteration, other: &ThreadIteration) -> bool {
     (&one.messages, &one.tool_calls, one.started_at) == (&other.messages, &other.tool_calls, other.started_at)
 }
 
-/// Returns the state of the round within which the thread ends, in words; `None` if it ends after a round.
+/// Describes the open round at the end of the thread. Returns `None` if the thread ends after a round.
 fn describe_open_round(thread: &Thread) -> Option<&'static str> {
     match thread.status() {
         ThreadStatus::Empty | ThreadStatus::Complete | ThreadStatus::Failed => None,
@@ -174,7 +182,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::thread::{Message, ToolCall, ToolEnd};
+    use crate::thread::{Message, ToolCall, ToolCallEnd};
 
     fn at(second: u32) -> DateTime<Utc> {
         DateTime::from_timestamp(i64::from(second), 0).expect("is a time")
@@ -184,14 +192,14 @@ mod tests {
     fn add_round(thread: &Thread, text: &str, second: u32) -> Thread {
         let id = thread.iterations().len().to_string();
         let call = ToolCall::new(id, "look", json!({"at": text}));
-        let ended = call.clone().with_end(ToolEnd::Result(json!(text)), 0.0);
+        let ended = call.clone().with_end(ToolCallEnd::Result(json!(text)), 0.0);
         let asked = thread
             .clone()
-            .open_iteration(vec![Message::new(Role::User, text)], at(second));
+            .start_iteration(vec![Message::new(MessageRole::User, text)], at(second));
         let calling = asked.add_assistant_message("", vec![call]).expect("fits");
         let answered = calling.add_tool_results(vec![ended], at(second)).expect("fits");
         let replied = answered.add_assistant_message(format!("{text}!"), vec![]);
-        replied.expect("fits").complete_iteration(at(second + 1))
+        replied.expect("fits").complete_current_iteration(at(second + 1))
     }
 
     fn list_texts(thread: &Thread) -> Vec<String> {
@@ -236,7 +244,7 @@ mod tests {
         let other = add_round(&Thread::default(), "other", 1);
         let open = base
             .clone()
-            .open_iteration(vec![Message::new(Role::User, "open")], at(3));
+            .start_iteration(vec![Message::new(MessageRole::User, "open")], at(3));
         let calling = open
             .clone()
             .add_assistant_message("", vec![ToolCall::new("9", "look", json!({}))])

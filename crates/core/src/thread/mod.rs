@@ -26,15 +26,18 @@ pub mod window;
 pub use attachment::Attachment;
 pub(crate) use call_ids::find_unused_id;
 pub use call_ids::make_call_ids_unique;
-pub use growth::{ThreadGrowthError, ThreadGrowthErrorKind};
-pub use json::ThreadError;
-pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
-pub use merge::{MergeError, MergeOrder, MergeSide};
+pub use growth::{ThreadAppendError, ThreadAppendErrorKind};
+pub use json::SavedThreadError;
+pub use live_output::{ExecutionAttemptRef, IgnoredLiveOutput, LiveOutputReceiver, LiveUpdate};
+pub use merge::{MergeOrder, MergeSide, ThreadMergeError};
 pub use reasoning::Reasoning;
-pub use status::{OPTIONS, SYSTEM_PROMPT, ThreadStatus};
+pub use status::{REQUEST_OPTIONS_KEY, SYSTEM_PROMPT_KEY, ThreadStatus};
 pub use text_tokenizer::TextTokenizer;
-pub use thread_memory::{LEFT_OUT, REJECTED, TASK, UNKNOWN_FATE, failed_iterations, remembered_iterations};
-pub use tool_call::{INTERRUPTED, ResultSummary, ToolCall, ToolEnd};
+pub use thread_memory::{
+    INTERRUPTED_CALL_ERROR, LEFT_OUT_KEY, REJECTED_KEY, TASK_KEY, select_iterations_after_failure,
+    select_remembered_iterations,
+};
+pub use tool_call::{INTERRUPTED_TOOL_ERROR, ResultSummary, ToolCall, ToolCallEnd};
 
 use chrono::{DateTime, Utc};
 use ensemble_language::data::FailureKind;
@@ -44,7 +47,7 @@ use serde_json::{Map, Value};
 /// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum MessageRole {
     /// The system: the instructions.
     System,
     /// The user: the task, or a correction.
@@ -53,7 +56,7 @@ pub enum Role {
     Assistant,
 }
 
-/// The reason why a reply, or a dialogue with a model, stopped.
+/// Reason why a reply, or a dialogue with a model, stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -70,7 +73,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Returns the reason that a failure of this kind states: a limit of the loop, a refusal or a cancellation.
+    /// Returns the stop reason of a failure of this kind: a limit, a refusal or a cancellation. Returns `None` for other kinds.
     pub fn from_failure_kind(kind: FailureKind) -> Option<Self> {
         match kind {
             FailureKind::MaxIterations => Some(Self::MaxTurnRequests),
@@ -86,7 +89,7 @@ impl StopReason {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// The author.
-    pub role: Role,
+    pub role: MessageRole,
     /// The text.
     pub content: String,
     /// User: the files that are sent with the text.
@@ -101,7 +104,7 @@ pub struct Message {
     pub reasoning: Option<Reasoning>,
 }
 
-/// A request with its reply, and the tools that the reply called.
+/// Request to a model with its reply, and the tool calls of the reply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ThreadIteration {
     /// From 1.
@@ -138,7 +141,7 @@ impl<'de> Deserialize<'de> for Thread {
 }
 
 impl Message {
-    /// Returns the message as JSON, with the names, types and digests of its files in place of their bytes.
+    /// Returns the message as JSON. Files have names, types and digests instead of bytes.
     pub fn to_json_without_bytes(&self) -> Value {
         let mut message = serde_json::json!(Self {
             attachments: Vec::new(),
@@ -154,17 +157,17 @@ impl Message {
         message
     }
 
-    /// Replaces the results of its tool calls by their summaries, as a model receives them.
-    pub fn replace_summarized_results(&mut self) {
+    /// Replaces the results of the tool calls by their summaries, as a model receives them.
+    pub fn use_result_summaries(&mut self) {
         for call in &mut self.tool_calls {
             if let Some(summary) = call.summary.take() {
-                call.end = Some(ToolEnd::Result(Value::String(summary.text)));
+                call.end = Some(ToolCallEnd::Result(Value::String(summary.text)));
             }
         }
     }
 
     /// Returns a message without tool calls.
-    pub fn new(role: Role, content: impl Into<String>) -> Self {
+    pub fn new(role: MessageRole, content: impl Into<String>) -> Self {
         Self {
             role,
             content: content.into(),
@@ -176,38 +179,40 @@ impl Message {
 }
 
 impl Thread {
-    /// Returns a thread of these iterations, which are numbered here.
+    /// Creates a thread from these iterations, which are numbered from 1.
     pub fn from_iterations(iterations: Vec<ThreadIteration>) -> Self {
         Self::default().append_iterations(iterations)
     }
 
-    /// Starts the first iteration with the system prompt, if there is one, and the input of the user.
+    /// Creates a thread whose first iteration has the system prompt, if there is one, and the input of the user.
     pub fn new(input: impl Into<String>, system_prompt: Option<String>, at: DateTime<Utc>) -> Self {
-        let system = system_prompt.map(|prompt| Message::new(Role::System, prompt));
-        let messages = system.into_iter().chain([Message::new(Role::User, input)]).collect();
-        Self::default().open_iteration(messages, at)
+        let system = system_prompt.map(|prompt| Message::new(MessageRole::System, prompt));
+        let messages = system
+            .into_iter()
+            .chain([Message::new(MessageRole::User, input)])
+            .collect();
+        Self::default().start_iteration(messages, at)
     }
 
-    /// Returns a thread that continues with these iterations. Tool calls without a reply get an empty one, because a
-    /// provider accepts a call only as a part of a reply.
+    /// Appends these iterations with new numbers. Adds an empty reply to tool calls without a reply, because providers require one.
     #[must_use]
     pub fn append_iterations(mut self, iterations: Vec<ThreadIteration>) -> Self {
         for mut iteration in iterations {
-            let number = self.next_number();
+            let number = self.next_iteration_number();
             if !iteration.tool_calls.is_empty() && !iteration.has_reply() {
-                iteration.messages.push(Message::new(Role::Assistant, ""));
+                iteration.messages.push(Message::new(MessageRole::Assistant, ""));
             }
             self.iterations.push(ThreadIteration { number, ..iteration });
         }
         self
     }
 
-    /// Starts an iteration with these messages for the model, and completes the previous iteration.
+    /// Completes the current iteration, and starts an iteration with these messages for the model.
     #[must_use]
-    pub fn open_iteration(mut self, messages: Vec<Message>, at: DateTime<Utc>) -> Self {
-        self = self.complete_iteration(at);
+    pub fn start_iteration(mut self, messages: Vec<Message>, at: DateTime<Utc>) -> Self {
+        self = self.complete_current_iteration(at);
         self.iterations.push(ThreadIteration {
-            number: self.next_number(),
+            number: self.next_iteration_number(),
             messages,
             started_at: Some(at),
             ..ThreadIteration::default()
@@ -215,27 +220,27 @@ impl Thread {
         self
     }
 
-    /// Adds what the model thought to its latest reply.
+    /// Sets the reasoning of the latest reply in the current iteration.
     #[must_use]
-    pub fn add_reasoning(mut self, reasoning: Option<Reasoning>) -> Self {
+    pub fn set_reply_reasoning(mut self, reasoning: Option<Reasoning>) -> Self {
         let current = self.iterations.last_mut().map(|current| &mut current.messages);
-        let reply = current.and_then(|messages| messages.iter_mut().rfind(|one| one.role == Role::Assistant));
+        let reply = current.and_then(|messages| messages.iter_mut().rfind(|one| one.role == MessageRole::Assistant));
         if let Some(reply) = reply {
             reply.reasoning = reasoning;
         }
         self
     }
 
-    /// Adds data to the current iteration.
+    /// Sets metadata of the current iteration.
     #[must_use]
-    pub fn add_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
+    pub fn set_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
         if let Some(current) = self.iterations.last_mut() {
             current.metadata.insert(key.to_owned(), value.into());
         }
         self
     }
 
-    /// Removes data from the current iteration.
+    /// Removes metadata from the current iteration.
     #[must_use]
     pub fn remove_metadata(mut self, key: &str) -> Self {
         if let Some(current) = self.iterations.last_mut() {
@@ -244,9 +249,9 @@ impl Thread {
         self
     }
 
-    /// Completes the current iteration, if it is in progress. An iteration without messages is dropped.
+    /// Completes the current iteration, if it is in progress. Removes an iteration without messages.
     #[must_use]
-    pub fn complete_iteration(mut self, at: DateTime<Utc>) -> Self {
+    pub fn complete_current_iteration(mut self, at: DateTime<Utc>) -> Self {
         match self.iterations.last_mut() {
             Some(current) if current.messages.is_empty() && current.tool_calls.is_empty() => {
                 self.iterations.pop();
@@ -257,26 +262,25 @@ impl Thread {
         self
     }
 
-    /// Returns the number of the current iteration; 0 if there is none.
+    /// Returns the number of the current iteration. Returns 0 for an empty thread.
     pub fn current_iteration(&self) -> u32 {
         self.iterations.last().map_or(0, |current| current.number)
     }
 
-    /// Returns whether there are at least this number of iterations.
+    /// Returns whether the thread has at least this number of iterations.
     pub fn exceeded_max_iterations(&self, max_iterations: u32) -> bool {
         self.current_iteration() >= max_iterations
     }
 
-    /// Returns whether the model has given its final reply. A thread without a reply is not ended, and neither is a
-    /// thread in which a tool was called and the model has not replied to the result.
-    pub fn is_ended(&self) -> bool {
+    /// Returns whether the thread ends with the final reply of the model: a reply without tool calls.
+    pub fn has_final_reply(&self) -> bool {
         let Some(last) = self.iterations.last() else {
             return false;
         };
         let spoke_last = last
             .messages
             .last()
-            .is_some_and(|message| message.role == Role::Assistant);
+            .is_some_and(|message| message.role == MessageRole::Assistant);
         spoke_last && last.tool_calls.is_empty()
     }
 
@@ -304,14 +308,14 @@ impl Thread {
         self.iterations.get(at)
     }
 
-    /// Returns the messages of the iteration with this number; none if there is no such iteration.
+    /// Returns the messages of the iteration with this number. Returns no messages for an unknown number.
     pub fn get_iteration_messages(&self, number: u32) -> Vec<Message> {
         self.get_iteration(number)
             .map(ThreadIteration::to_messages)
             .unwrap_or_default()
     }
 
-    /// Returns the tool calls of the current iteration, those that have ended included.
+    /// Returns the tool calls of the current iteration, also calls that have ended.
     pub fn extract_tool_calls(&self) -> &[ToolCall] {
         self.iterations.last().map_or(&[], |current| &current.tool_calls)
     }
@@ -326,8 +330,8 @@ impl Thread {
         self.iterations.iter().flat_map(ThreadIteration::to_messages).collect()
     }
 
-    /// Returns the messages of all iterations but this number of the oldest ones.
-    pub fn to_messages_after(&self, skipped_iterations: usize) -> Vec<Message> {
+    /// Returns the messages without those of the oldest `skipped_iterations` iterations.
+    pub fn to_messages_without_oldest(&self, skipped_iterations: usize) -> Vec<Message> {
         let iterations = self.iterations.iter().skip(skipped_iterations);
         iterations.flat_map(ThreadIteration::to_messages).collect()
     }
@@ -337,21 +341,22 @@ impl Thread {
         self.iterations.iter().map(|iteration| iteration.messages.len()).sum()
     }
 
-    /// Returns the first message of the user.
+    /// Returns the text of the first user message.
     pub fn initial_query(&self) -> Option<&str> {
         let messages = self.iterations.iter().flat_map(|iteration| &iteration.messages);
-        let mut users = messages.filter(|message| message.role == Role::User);
+        let mut users = messages.filter(|message| message.role == MessageRole::User);
         users.next().map(|message| message.content.as_str())
     }
 
-    fn next_number(&self) -> u32 {
+    /// Returns the number of the next iteration.
+    fn next_iteration_number(&self) -> u32 {
         u32::try_from(self.iterations.len()).map_or(u32::MAX, |count| count + 1)
     }
 }
 
 impl ThreadIteration {
-    /// Returns an iteration of which only this is known.
-    pub fn with_stop_reason(reason: StopReason) -> Self {
+    /// Creates an iteration that contains only this stop reason.
+    pub fn only_stop_reason(reason: StopReason) -> Self {
         let mut iteration = Self::default();
         iteration.set_stop_reason(reason);
         iteration
@@ -371,18 +376,20 @@ impl ThreadIteration {
 
     /// Returns whether the model has replied in this iteration.
     pub fn has_reply(&self) -> bool {
-        self.messages.iter().any(|message| message.role == Role::Assistant)
+        self.messages
+            .iter()
+            .any(|message| message.role == MessageRole::Assistant)
     }
 
-    /// Returns the text of the model beside its tool calls; `None` if it calls no tool, or says nothing.
-    pub fn text_with_calls(&self) -> Option<&str> {
+    /// Returns the text of a reply that also calls tools. Returns `None` without tool calls or without text.
+    pub fn text_beside_tool_calls(&self) -> Option<&str> {
         let mut replies = self.messages.iter().rev();
-        let reply = replies.find(|message| message.role == Role::Assistant)?;
+        let reply = replies.find(|message| message.role == MessageRole::Assistant)?;
         let text = reply.content.as_str();
         (!self.tool_calls.is_empty() && !text.trim().is_empty()).then_some(text)
     }
 
-    /// Returns the iteration as JSON, with the names, types and digests of files in place of their bytes.
+    /// Returns the iteration as JSON. Files have names, types and digests instead of bytes.
     pub fn to_json_without_bytes(&self) -> Value {
         let mut iteration = serde_json::json!(Self {
             messages: Vec::new(),
@@ -394,7 +401,7 @@ impl ThreadIteration {
         iteration
     }
 
-    /// Returns all files in it.
+    /// Returns all files of the iteration: of its messages and of its tool calls.
     pub fn list_attachments(&self) -> impl Iterator<Item = &Attachment> {
         let called = self.tool_calls.iter();
         let of_messages = self.messages.iter().flat_map(|message| {
@@ -404,13 +411,13 @@ impl ThreadIteration {
         of_messages.chain(called.flat_map(|call| &call.attachments))
     }
 
-    /// Returns the messages of the iteration; the tool calls are part of the reply that makes them.
+    /// Returns the messages of the iteration. The reply contains its tool calls.
     pub fn to_messages(&self) -> Vec<Message> {
         let mut messages = self.messages.clone();
         if let Some(reply) = messages
             .iter_mut()
             .rev()
-            .find(|message| message.role == Role::Assistant)
+            .find(|message| message.role == MessageRole::Assistant)
         {
             reply.tool_calls.clone_from(&self.tool_calls);
         }

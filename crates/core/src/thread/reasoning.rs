@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The reasoning of a model before a reply. It is no part of the reply; the model that wrote it can need it again.
+/// Reasoning of a model before a reply. The model that wrote the reasoning can need it again.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reasoning {
     /// `PROVIDER/MODEL` of the model that wrote it. Others do not receive it.
@@ -20,7 +20,7 @@ pub struct Reasoning {
 }
 
 impl Reasoning {
-    /// Returns the text for people: that of the blocks too, as far as it is not encrypted.
+    /// Returns the readable text of the reasoning, also of blocks that are not encrypted.
     pub fn to_text(&self) -> String {
         let of_block = |block: &Value| -> Option<String> {
             let mut texts = ["thinking", "text", "summary"].into_iter();

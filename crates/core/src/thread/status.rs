@@ -4,13 +4,13 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Role, Thread};
+use super::{MessageRole, Thread};
 
 /// The metadata key for the instructions of the requests from an iteration on, which the messages do not contain.
-pub const SYSTEM_PROMPT: &str = "system_prompt";
+pub const SYSTEM_PROMPT_KEY: &str = "system_prompt";
 
 /// The metadata key for the options of the requests from an iteration on.
-pub const OPTIONS: &str = "options";
+pub const REQUEST_OPTIONS_KEY: &str = "options";
 
 /// The status of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub enum ThreadStatus {
 }
 
 impl Thread {
-    /// Returns the status.
+    /// Returns the status, computed from the last iteration.
     pub fn status(&self) -> ThreadStatus {
         let Some(last) = self.iterations.last() else {
             return ThreadStatus::Empty;
@@ -37,7 +37,7 @@ impl Thread {
         if last.tool_calls.iter().any(|call| call.end.is_none()) {
             return ThreadStatus::WaitingForTools;
         }
-        if self.is_ended() {
+        if self.has_final_reply() {
             return ThreadStatus::Complete;
         }
         match last.completed_at.is_some() && last.tool_calls.is_empty() {
@@ -46,19 +46,19 @@ impl Thread {
         }
     }
 
-    /// Returns the instructions of the latest request that states them: its system message.
+    /// Returns the latest instructions: the metadata, or the first system message.
     pub fn instructions(&self) -> Option<&str> {
-        let stated = self.find_metadata(SYSTEM_PROMPT).and_then(Value::as_str);
+        let stated = self.find_latest_metadata(SYSTEM_PROMPT_KEY).and_then(Value::as_str);
         stated.or_else(|| {
             let messages = self.iterations.iter().flat_map(|iteration| &iteration.messages);
-            let mut systems = messages.filter(|message| message.role == Role::System);
+            let mut systems = messages.filter(|message| message.role == MessageRole::System);
             systems.next().map(|message| message.content.as_str())
         })
     }
 
-    /// Returns the options of the latest request that states them.
+    /// Returns the latest options of requests in the metadata.
     pub fn options(&self) -> Option<&Value> {
-        self.find_metadata(OPTIONS)
+        self.find_latest_metadata(REQUEST_OPTIONS_KEY)
     }
 
     /// Returns the time of the first iteration.
@@ -72,7 +72,8 @@ impl Thread {
         times.find_map(|iteration| iteration.completed_at.or(iteration.started_at))
     }
 
-    fn find_metadata(&self, key: &str) -> Option<&Value> {
+    /// Returns the latest value of the metadata key in all iterations.
+    fn find_latest_metadata(&self, key: &str) -> Option<&Value> {
         self.iterations
             .iter()
             .rev()
@@ -85,7 +86,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::thread::{Message, ToolCall, ToolEnd};
+    use crate::thread::{Message, ToolCall, ToolCallEnd};
 
     fn at(second: u32) -> DateTime<Utc> {
         DateTime::from_timestamp(i64::from(second), 0).expect("is a time")
@@ -100,17 +101,17 @@ mod tests {
             .clone()
             .add_assistant_message("", vec![call.clone()])
             .expect("fits");
-        let ended = call.with_end(ToolEnd::Result(json!(1)), 0.0);
+        let ended = call.with_end(ToolCallEnd::Result(json!(1)), 0.0);
         let with_results = calling.clone().add_tool_results(vec![ended], at(2)).expect("fits");
         let table = [
             (Thread::default(), ThreadStatus::Empty),
             (asked.clone(), ThreadStatus::InProgress),
-            (asked.complete_iteration(at(2)), ThreadStatus::Failed),
+            (asked.complete_current_iteration(at(2)), ThreadStatus::Failed),
             (replied.clone(), ThreadStatus::Complete),
-            (replied.complete_iteration(at(2)), ThreadStatus::Complete),
+            (replied.complete_current_iteration(at(2)), ThreadStatus::Complete),
             (calling, ThreadStatus::WaitingForTools),
             (with_results.clone(), ThreadStatus::InProgress),
-            (with_results.complete_iteration(at(3)), ThreadStatus::InProgress),
+            (with_results.complete_current_iteration(at(3)), ThreadStatus::InProgress),
         ];
         for (number, (thread, status)) in table.into_iter().enumerate() {
             assert_eq!(thread.status(), status, "row {number}");
@@ -123,11 +124,11 @@ mod tests {
         assert_eq!((thread.instructions(), thread.options()), (Some("Be brief."), None));
         assert_eq!((thread.created_at(), thread.updated_at()), (Some(at(1)), Some(at(1))));
         let later = thread
-            .complete_iteration(at(2))
-            .open_iteration(vec![Message::new(Role::User, "y")], at(3))
-            .add_metadata(SYSTEM_PROMPT, "Be long.")
-            .add_metadata(OPTIONS, json!({"model": "a"}))
-            .open_iteration(vec![Message::new(Role::User, "z")], at(4));
+            .complete_current_iteration(at(2))
+            .start_iteration(vec![Message::new(MessageRole::User, "y")], at(3))
+            .set_metadata(SYSTEM_PROMPT_KEY, "Be long.")
+            .set_metadata(REQUEST_OPTIONS_KEY, json!({"model": "a"}))
+            .start_iteration(vec![Message::new(MessageRole::User, "z")], at(4));
         assert_eq!(later.instructions(), Some("Be long."));
         assert_eq!(later.options(), Some(&json!({"model": "a"})));
         assert_eq!((later.created_at(), later.updated_at()), (Some(at(1)), Some(at(4))));

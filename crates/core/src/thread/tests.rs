@@ -17,8 +17,8 @@ fn thread() -> Thread {
         .expect("fits")
         .add_tool_results(
             vec![
-                call("2").with_end(ToolEnd::Error("no such city".into()), 0.5),
-                call("1").with_end(ToolEnd::Result(json!({"temp": 72})), 0.25),
+                call("2").with_end(ToolCallEnd::Error("no such city".into()), 0.5),
+                call("1").with_end(ToolCallEnd::Result(json!({"temp": 72})), 0.25),
             ],
             at(2),
         )
@@ -53,7 +53,7 @@ fn results_close_an_iteration_and_open_the_next() {
     let ends: Vec<_> = first
         .tool_calls
         .iter()
-        .map(|call| (call.id.as_str(), call.result_text()))
+        .map(|call| (call.id.as_str(), call.text_for_model()))
         .collect();
     assert_eq!(
         ends,
@@ -79,8 +79,16 @@ fn open_calls_are_those_of_the_current_iteration_without_an_end() {
 fn messages_are_asked_for_by_iteration_or_all_together() {
     let thread = thread();
     let all = thread.to_messages();
-    let roles: Vec<Role> = all.iter().map(|message| message.role).collect();
-    assert_eq!(roles, [Role::System, Role::User, Role::Assistant, Role::Assistant]);
+    let roles: Vec<MessageRole> = all.iter().map(|message| message.role).collect();
+    assert_eq!(
+        roles,
+        [
+            MessageRole::System,
+            MessageRole::User,
+            MessageRole::Assistant,
+            MessageRole::Assistant
+        ]
+    );
     assert_eq!(all[2].tool_calls.len(), 2, "a reply has its calls with it");
     assert_eq!(thread.get_iteration_messages(2), all[3..]);
     assert!(thread.get_iteration_messages(3).is_empty());
@@ -116,14 +124,14 @@ fn limits_and_ends() {
             Thread::new("x", None, at(1))
                 .add_assistant_message("y", vec![call("1")])
                 .expect("fits")
-                .add_tool_results(vec![call("1").with_end(ToolEnd::Result(json!(1)), 0.0)], at(2))
+                .add_tool_results(vec![call("1").with_end(ToolCallEnd::Result(json!(1)), 0.0)], at(2))
                 .expect("fits"),
             false,
         ),
         ("an answer to results", thread, true),
     ];
     for (what, thread, is_ended) in table {
-        assert_eq!(thread.is_ended(), is_ended, "{what}");
+        assert_eq!(thread.has_final_reply(), is_ended, "{what}");
     }
 }
 
@@ -133,8 +141,8 @@ fn adding_changes_no_other_value() {
     let kept = before.clone();
     let after = before
         .clone()
-        .complete_iteration(at(3))
-        .open_iteration(vec![Message::new(Role::User, "And?")], at(3));
+        .complete_current_iteration(at(3))
+        .start_iteration(vec![Message::new(MessageRole::User, "And?")], at(3));
     assert_eq!(before, kept);
     assert_eq!(after.iterations()[..1], kept.iterations()[..1]);
     assert_eq!(after.current_iteration(), 3);
@@ -143,11 +151,11 @@ fn adding_changes_no_other_value() {
 #[test]
 fn a_thread_is_read_as_it_was_written() {
     let thread = thread()
-        .add_metadata("stop_reason", json!(StopReason::EndTurn))
-        .complete_iteration(at(4));
+        .set_metadata("stop_reason", json!(StopReason::EndTurn))
+        .complete_current_iteration(at(4));
     let text = serde_json::to_string(&thread).expect("can be written");
     assert_eq!(serde_json::from_str::<Thread>(&text).expect("can be read"), thread);
-    let null = call("1").with_end(ToolEnd::Result(Value::Null), 0.0);
+    let null = call("1").with_end(ToolCallEnd::Result(Value::Null), 0.0);
     let text = serde_json::to_string(&null).expect("can be written");
     assert_eq!(serde_json::from_str::<ToolCall>(&text).expect("can be read"), null);
     let first = json!(thread)[0]["tool_calls"][1].clone();

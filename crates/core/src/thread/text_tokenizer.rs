@@ -24,8 +24,7 @@ impl<F: Fn(&str) -> u64 + Send + Sync> TextTokenizer for F {
 }
 
 impl Thread {
-    /// Returns the number of tokens of all messages, tool calls and results. Files are not counted, and neither is what a
-    /// provider adds to each message.
+    /// Counts the tokens of all messages, tool calls and results. Omits files, and tokens that a provider adds to each message.
     pub fn count_tokens(&self, tokenizer: &dyn TextTokenizer) -> u64 {
         self.to_messages()
             .iter()
@@ -35,10 +34,10 @@ impl Thread {
 }
 
 impl Message {
-    /// Returns the number of tokens of the text, of the tool calls and of their results.
+    /// Counts the tokens of the text, the tool calls and their results.
     pub fn count_tokens(&self, tokenizer: &dyn TextTokenizer) -> u64 {
         let calls = self.tool_calls.iter().map(|call| {
-            let result = call.end.as_ref().map(|_| call.result_text());
+            let result = call.end.as_ref().map(|_| call.text_for_model());
             let texts = [call.name.clone(), call.arguments.to_string()]
                 .into_iter()
                 .chain(result);
@@ -54,7 +53,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::thread::{ToolCall, ToolEnd};
+    use crate::thread::{ToolCall, ToolCallEnd};
 
     #[test]
     fn calls_count_with_their_arguments_and_results() {
@@ -64,7 +63,7 @@ mod tests {
         let calling = |call| asked.clone().add_assistant_message("ok", vec![call]).expect("fits");
         assert_eq!(asked.count_tokens(&characters), 4);
         assert_eq!(calling(call.clone()).count_tokens(&characters), 4 + 2 + 4 + 3);
-        let ended = call.with_end(ToolEnd::Result(json!("seventy")), 0.0);
+        let ended = call.with_end(ToolCallEnd::Result(json!("seventy")), 0.0);
         assert_eq!(calling(ended).count_tokens(&characters), 4 + 2 + 4 + 3 + 7);
     }
 }

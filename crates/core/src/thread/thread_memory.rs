@@ -2,41 +2,44 @@
 
 use serde_json::Value;
 
-use super::{Role, Thread, ThreadIteration, ToolEnd};
+use super::{MessageRole, Thread, ThreadIteration, ToolCallEnd};
 
-/// The metadata key of an iteration whose reply was sent back to the model: the errors of the reply.
-pub const REJECTED: &str = "rejected";
+/// Metadata key for the errors of a reply that was sent back to the model.
+pub const REJECTED_KEY: &str = "rejected";
 
-/// The metadata key of an iteration whose user message is not the one that is remembered: the message to be remembered.
-pub const TASK: &str = "task";
+/// Metadata key for the user message that is remembered instead of the message that was sent.
+pub const TASK_KEY: &str = "task";
 
-/// The metadata key of an iteration whose request did not contain all messages of earlier executions: the ranges of those
-/// that were left out, as pairs of the first and the place after the last.
-pub const LEFT_OUT: &str = "left_out";
+/// Metadata key for the messages of earlier executions that a request left out, as pairs of the first index and the index after the last.
+pub const LEFT_OUT_KEY: &str = "left_out";
 
-/// The error of a call that was under way when its execution was cut short.
-pub const UNKNOWN_FATE: &str = "the call was interrupted: it is not known whether it has taken effect";
+/// Error of a tool call that was running when its execution was interrupted.
+pub const INTERRUPTED_CALL_ERROR: &str = "the call was interrupted: it is not known whether it has taken effect";
 
-/// Returns the iterations that stay in the thread of the agent: the task, the tool calls with their results, and the
-/// final reply. Replies that were sent back, and the corrections that were asked for, are left out.
-pub fn remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
+/// Returns the iterations that an agent remembers: the task, the tool calls with results, and the final reply.
+/// Omits rejected replies and their corrections.
+pub fn select_remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
     let mut kept_iterations: Vec<ThreadIteration> = Vec::with_capacity(iterations.len());
     // The messages before a first reply that was sent back: they stand before the reply that follows.
     let mut opening = None;
     let mut is_correction = false;
     for mut iteration in iterations {
-        if let Some(Value::String(task)) = iteration.metadata.shift_remove(TASK)
+        if let Some(Value::String(task)) = iteration.metadata.shift_remove(TASK_KEY)
             && let Some(first) = iteration.messages.first_mut()
         {
             first.content = task;
         }
-        let is_rejected = iteration.metadata.contains_key(REJECTED);
+        let is_rejected = iteration.metadata.contains_key(REJECTED_KEY);
         if is_correction {
-            iteration.messages.retain(|message| message.role == Role::Assistant);
+            iteration
+                .messages
+                .retain(|message| message.role == MessageRole::Assistant);
         }
         if is_rejected {
             if !is_correction {
-                iteration.messages.retain(|message| message.role != Role::Assistant);
+                iteration
+                    .messages
+                    .retain(|message| message.role != MessageRole::Assistant);
                 opening = Some(iteration.messages);
             }
         } else {
@@ -49,11 +52,10 @@ pub fn remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIter
     kept_iterations
 }
 
-/// Returns the iterations of a failed exchange that stay in the thread of the agent: all of them. A reply that was sent
-/// back stays, because the agent has nothing else to continue from.
-pub fn failed_iterations(mut iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
+/// Returns all iterations of a failed exchange, with the task as the remembered message. Keeps rejected replies.
+pub fn select_iterations_after_failure(mut iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
     for iteration in &mut iterations {
-        if let Some(Value::String(task)) = iteration.metadata.shift_remove(TASK)
+        if let Some(Value::String(task)) = iteration.metadata.shift_remove(TASK_KEY)
             && let Some(first) = iteration.messages.first_mut()
         {
             first.content = task;
@@ -63,15 +65,15 @@ pub fn failed_iterations(mut iterations: Vec<ThreadIteration>) -> Vec<ThreadIter
 }
 
 impl Thread {
-    /// Returns the thread with this error for every call that has not ended.
+    /// Sets this error as the end of every tool call that has not ended.
     #[must_use]
-    pub fn close_open_calls(mut self, fate: &str) -> Self {
+    pub fn fail_open_calls(mut self, fate: &str) -> Self {
         let calls = self
             .iterations
             .iter_mut()
             .flat_map(|iteration| &mut iteration.tool_calls);
         for call in calls.filter(|call| call.end.is_none()) {
-            call.end = Some(ToolEnd::Error(fate.to_owned()));
+            call.end = Some(ToolCallEnd::Error(fate.to_owned()));
         }
         self
     }
@@ -88,11 +90,11 @@ mod tests {
         let mut iteration = ThreadIteration::default();
         for word in text.split(' ') {
             match word.split_once(':') {
-                Some(("u", said)) => iteration.messages.push(Message::new(Role::User, said)),
-                Some(("a", said)) => iteration.messages.push(Message::new(Role::Assistant, said)),
+                Some(("u", said)) => iteration.messages.push(Message::new(MessageRole::User, said)),
+                Some(("a", said)) => iteration.messages.push(Message::new(MessageRole::Assistant, said)),
                 Some(("t", id)) => iteration.tool_calls.push(ToolCall::new(id, "tool", json!({}))),
                 _ => {
-                    iteration.metadata.insert(REJECTED.to_owned(), "wrong".into());
+                    iteration.metadata.insert(REJECTED_KEY.to_owned(), "wrong".into());
                 }
             }
         }
@@ -102,7 +104,7 @@ mod tests {
     fn told(iterations: &[ThreadIteration]) -> Vec<String> {
         let one = |iteration: &ThreadIteration| {
             let messages = iteration.messages.iter().map(|message| match message.role {
-                Role::Assistant => format!("a:{}", message.content),
+                MessageRole::Assistant => format!("a:{}", message.content),
                 _ => format!("u:{}", message.content),
             });
             let calls = iteration.tool_calls.iter().map(|call| format!("t:{}", call.id));
@@ -129,21 +131,24 @@ mod tests {
         ];
         for (said, expected) in cases {
             let said = said.iter().map(|text| iteration(text)).collect();
-            assert_eq!(told(&remembered_iterations(said)), expected);
+            assert_eq!(told(&select_remembered_iterations(said)), expected);
         }
     }
 
     #[test]
     fn a_failed_exchange_stays_with_its_replies_that_were_sent_back() {
         let mut said = vec![iteration("u:task,again a:no !"), iteration("u:fix a:bad !")];
-        said[0].metadata.insert(TASK.to_owned(), "task".into());
-        assert_eq!(told(&failed_iterations(said)), ["u:task a:no", "u:fix a:bad"]);
+        said[0].metadata.insert(TASK_KEY.to_owned(), "task".into());
+        assert_eq!(
+            told(&select_iterations_after_failure(said)),
+            ["u:task a:no", "u:fix a:bad"]
+        );
     }
 
     #[test]
     fn the_task_is_remembered_and_not_what_was_added_to_it() {
         let mut said = iteration("u:task,with,errors a:ok");
-        said.metadata.insert(TASK.to_owned(), "task".into());
-        assert_eq!(told(&remembered_iterations(vec![said])), ["u:task a:ok"]);
+        said.metadata.insert(TASK_KEY.to_owned(), "task".into());
+        assert_eq!(told(&select_remembered_iterations(vec![said])), ["u:task a:ok"]);
     }
 }

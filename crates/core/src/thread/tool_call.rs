@@ -19,7 +19,7 @@ pub struct ToolCall {
     /// The arguments.
     pub arguments: Value,
     /// The result; `None` while the call is in progress.
-    pub end: Option<ToolEnd>,
+    pub end: Option<ToolCallEnd>,
     /// The duration in seconds.
     pub duration: f64,
     /// The images and PDFs of the result.
@@ -60,12 +60,12 @@ impl ResultSummary {
     }
 }
 
-/// What the model is told of a call without an end.
-pub const INTERRUPTED: &str = "the tool was interrupted";
+/// Error that the model receives for a call without an end.
+pub const INTERRUPTED_TOOL_ERROR: &str = "the tool was interrupted";
 
 /// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ToolEnd {
+pub enum ToolCallEnd {
     /// The value that the tool returned.
     Result(Value),
     /// The error message, which is sent to the model.
@@ -73,7 +73,7 @@ pub enum ToolEnd {
 }
 
 impl ToolCall {
-    /// Returns a call that has not ended.
+    /// Creates a call that has not ended.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
         Self {
             id: id.into(),
@@ -88,9 +88,9 @@ impl ToolCall {
         }
     }
 
-    /// Returns the same call with this result, after this number of seconds.
+    /// Returns the call with this end and duration in seconds.
     #[must_use]
-    pub fn with_end(self, end: ToolEnd, duration: f64) -> Self {
+    pub fn with_end(self, end: ToolCallEnd, duration: f64) -> Self {
         Self {
             end: Some(end),
             duration,
@@ -98,7 +98,7 @@ impl ToolCall {
         }
     }
 
-    /// Returns the call as JSON, with the names, types and digests of its files in place of their bytes.
+    /// Returns the call as JSON. Files have names, types and digests instead of bytes.
     pub fn to_json_without_bytes(&self) -> Value {
         let mut call = json!(Self {
             attachments: Vec::new(),
@@ -110,16 +110,16 @@ impl ToolCall {
         call
     }
 
-    /// Returns the text that is sent to the model as the result.
-    pub fn result_text(&self) -> String {
+    /// Returns the text that the model receives as the result: the summary, the result, or an error.
+    pub fn text_for_model(&self) -> String {
         if let Some(summary) = &self.summary {
             return summary.text.clone();
         }
         match &self.end {
-            Some(ToolEnd::Result(Value::String(text))) => text.clone(),
-            Some(ToolEnd::Result(value)) => value.to_string(),
-            Some(ToolEnd::Error(error)) => json!({ "error": error }).to_string(),
-            None => json!({ "error": INTERRUPTED }).to_string(),
+            Some(ToolCallEnd::Result(Value::String(text))) => text.clone(),
+            Some(ToolCallEnd::Result(value)) => value.to_string(),
+            Some(ToolCallEnd::Error(error)) => json!({ "error": error }).to_string(),
+            None => json!({ "error": INTERRUPTED_TOOL_ERROR }).to_string(),
         }
     }
 }
@@ -130,9 +130,9 @@ impl fmt::Display for ToolCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({}) -> ", self.name, self.arguments)?;
         match &self.end {
-            Some(ToolEnd::Result(Value::String(text))) => write!(f, "{}", text.escape_debug()),
-            Some(ToolEnd::Result(value)) => write!(f, "{value}"),
-            Some(ToolEnd::Error(error)) => write!(f, "ERROR: {}", error.escape_debug()),
+            Some(ToolCallEnd::Result(Value::String(text))) => write!(f, "{}", text.escape_debug()),
+            Some(ToolCallEnd::Result(value)) => write!(f, "{value}"),
+            Some(ToolCallEnd::Error(error)) => write!(f, "ERROR: {}", error.escape_debug()),
             None => f.write_str("…"),
         }
     }
@@ -146,8 +146,8 @@ impl Serialize for ToolCall {
         map.insert("name".into(), json!(self.name));
         map.insert("arguments".into(), self.arguments.clone());
         match &self.end {
-            Some(ToolEnd::Result(result)) => map.insert("result".into(), result.clone()),
-            Some(ToolEnd::Error(error)) => map.insert("error".into(), json!(error)),
+            Some(ToolCallEnd::Result(result)) => map.insert("result".into(), result.clone()),
+            Some(ToolCallEnd::Error(error)) => map.insert("error".into(), json!(error)),
             None => None,
         };
         if self.end.is_some() {
@@ -194,12 +194,12 @@ impl<'de> Deserialize<'de> for ToolCall {
             summary: Option<Box<ResultSummary>>,
         }
         let fields = ToolCallFields::deserialize(deserializer)?;
-        let error = fields.error.map(ToolEnd::Error);
+        let error = fields.error.map(ToolCallEnd::Error);
         Ok(Self {
             id: fields.id,
             name: fields.name,
             arguments: fields.arguments,
-            end: error.or(fields.result.map(ToolEnd::Result)),
+            end: error.or(fields.result.map(ToolCallEnd::Result)),
             duration: fields.duration.unwrap_or_default(),
             attachments: fields.attachments,
             answers: fields.answers,

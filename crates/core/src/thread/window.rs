@@ -9,14 +9,16 @@ mod selection;
 #[cfg(test)]
 mod tests;
 
-pub use selection::{MessageEntry, SelectedMessages, SelectionError, list_entries, select_messages};
+pub use selection::{
+    ScriptMessageEntry, ScriptSelectedMessages, SelectionError, apply_script_selection, list_script_entries,
+};
 
 use std::ops::{Add, Range};
 
-use self::ends::EndBlocks;
-use super::{Message, Role};
+use self::ends::OrderedBlocks;
+use super::{Message, MessageRole};
 
-/// The size of messages, or its limit. Each tool result is a message, as it is for providers.
+/// Size of messages, or a limit of the size. Each tool result counts as a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadSize {
     /// The number of tokens.
@@ -25,7 +27,7 @@ pub struct ThreadSize {
     pub messages: u64,
 }
 
-/// The limits of what is sent; `None`: no limit.
+/// Limits of the messages in a request. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WindowLimits {
     /// The highest number of tokens.
@@ -34,9 +36,9 @@ pub struct WindowLimits {
     pub max_messages: Option<u64>,
 }
 
-/// The messages that are kept longest.
+/// Rule about the turns that are kept longest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RetentionPolicy {
+pub enum TurnRetention {
     /// The latest turns: the oldest turns are left out first.
     Latest,
     /// The first and the latest turns: the turns in the middle are left out first.
@@ -58,14 +60,14 @@ pub struct TrimRules {
     /// The number of latest turns that are always sent. Of these only tool calls with their results may be left out.
     pub min_recent_turns: usize,
     /// The messages that are kept longest.
-    pub keep: RetentionPolicy,
+    pub keep: TurnRetention,
     /// The size of the text that is sent instead of the messages that are left out.
     pub in_place: ThreadSize,
 }
 
-/// A thread that may have to be cut.
+/// Messages of a thread with their sizes, before the selection of the messages to send.
 #[derive(Debug, Clone, Copy)]
-pub struct ThreadToTrim<'a> {
+pub struct TrimInput<'a> {
     /// The size of the instructions in tokens, if there are any.
     pub system: Option<u64>,
     /// The messages.
@@ -76,9 +78,9 @@ pub struct ThreadToTrim<'a> {
     pub task: usize,
 }
 
-/// The result of cutting a thread.
+/// Selection of the messages that are sent, with their size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TrimmedThread {
+pub struct TrimResult {
     /// Whether the instructions are sent.
     pub system: bool,
     /// The indexes of the messages that are not sent, in order.
@@ -107,7 +109,7 @@ impl std::iter::Sum for ThreadSize {
 }
 
 impl ThreadSize {
-    /// Returns the size of a message of this number of tokens, with the results of its tool calls.
+    /// Returns the size of a message with this number of tokens. Each result of its tool calls counts as a message.
     pub fn from_message(message: &Message, tokens: u64) -> Self {
         Self {
             tokens,
@@ -123,7 +125,7 @@ impl WindowLimits {
             && self.max_messages.is_none_or(|most| size.messages <= most)
     }
 
-    /// Half of the limits, rounded up.
+    /// Returns half of the limits, rounded up.
     #[must_use]
     pub fn halve(self) -> Self {
         Self {
@@ -133,23 +135,26 @@ impl WindowLimits {
     }
 }
 
-impl ThreadToTrim<'_> {
+impl TrimInput<'_> {
     /// Returns the size of the messages at these indexes.
     pub fn sum_sizes(&self, indexes: impl IntoIterator<Item = usize>) -> ThreadSize {
         let size = |at: usize| ThreadSize::from_message(&self.messages[at], self.tokens[at]);
         indexes.into_iter().map(size).sum()
     }
 
-    /// Returns the size of the instructions, if there are any.
-    pub fn system_size(&self) -> ThreadSize {
+    /// Returns the size of the instructions. Returns 0 without instructions.
+    pub fn system_prompt_size(&self) -> ThreadSize {
         let size = self.system.map(|tokens| ThreadSize { tokens, messages: 1 });
         size.unwrap_or_default()
     }
 
-    /// For each message, whether it is always sent: the task, the last user message and the last message.
-    fn list_pinned(&self) -> Vec<bool> {
+    /// Returns for each message whether it is always sent: the task, the last user message and the last message.
+    fn list_pinned_flags(&self) -> Vec<bool> {
         let mut pinned = vec![false; self.messages.len()];
-        let last_user = self.messages.iter().rposition(|message| message.role == Role::User);
+        let last_user = self
+            .messages
+            .iter()
+            .rposition(|message| message.role == MessageRole::User);
         let last = self.messages.len().checked_sub(1);
         for at in [Some(self.task), last_user, last].into_iter().flatten() {
             if let Some(pinned) = pinned.get_mut(at) {
@@ -159,21 +164,20 @@ impl ThreadToTrim<'_> {
         pinned
     }
 
-    /// For each message, whether it may be left out: whole turns before the latest `min_recent_turns`, and tool calls
-    /// with their results in the others.
-    pub fn list_droppable(&self, min_recent_turns: usize) -> Vec<bool> {
+    /// Returns for each message whether it can be left out: turns before the latest `min_recent_turns`, and tool calls in the other turns.
+    pub fn list_droppable_flags(&self, min_recent_turns: usize) -> Vec<bool> {
         let turns = split_turns(self.messages);
         let recent = turns.len().saturating_sub(min_recent_turns);
         let recent = turns.get(recent).map_or(self.messages.len(), |turn| turn.start);
-        let pinned = self.list_pinned();
+        let pinned = self.list_pinned_flags();
         let may_go = |at: usize| !pinned[at] && (at < recent || calls_tools(&self.messages[at]));
         (0..self.messages.len()).map(may_go).collect()
     }
 
-    /// Returns the older half of what may be left out, in tokens, for a request that the model has refused as too long.
-    /// Turns stay whole, except that tool calls with their results are left out of the latest `min_recent_turns` turns.
-    pub fn list_older_half(&self, min_recent_turns: usize) -> Vec<usize> {
-        let droppable = self.list_droppable(min_recent_turns);
+    /// Returns the older half, in tokens, of the messages that can be left out. For a request that the model refused as too long.
+    /// Turns stay whole, except for tool calls in the latest `min_recent_turns` turns.
+    pub fn list_older_half_of_droppable(&self, min_recent_turns: usize) -> Vec<usize> {
+        let droppable = self.list_droppable_flags(min_recent_turns);
         let turns = split_turns(self.messages);
         let recent = turns.len().saturating_sub(min_recent_turns);
         let earlier = turns[..recent].iter().cloned();
@@ -197,14 +201,14 @@ impl ThreadToTrim<'_> {
     }
 }
 
-/// Does the message call tools?
+/// Returns whether the message is a reply with tool calls.
 fn calls_tools(message: &Message) -> bool {
-    message.role == Role::Assistant && !message.tool_calls.is_empty()
+    message.role == MessageRole::Assistant && !message.tool_calls.is_empty()
 }
 
-/// Returns the turns of a thread. Replies before the first user message form a turn of their own.
+/// Returns the index ranges of the turns. Replies before the first user message form a separate turn.
 pub fn split_turns(messages: &[Message]) -> Vec<Range<usize>> {
-    let begins = |at: &usize| *at == 0 || messages[*at].role == Role::User;
+    let begins = |at: &usize| *at == 0 || messages[*at].role == MessageRole::User;
     let starts: Vec<usize> = (0..messages.len()).filter(begins).collect();
     let ends = starts.iter().skip(1).copied().chain([messages.len()]);
     starts
@@ -215,20 +219,20 @@ pub fn split_turns(messages: &[Message]) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Returns the message that stands for a summary of the messages that are not sent.
-pub fn to_summary_message(summary: &str) -> String {
+/// Returns the message text with a summary of the messages that are not sent.
+pub fn render_summary_message(summary: &str) -> String {
     format!("The first part of our conversation is not shown any more. In short, it was this:\n\n{summary}")
 }
 
-/// Cuts a thread: first whole turns, then tool calls with their results.
-pub fn trim_thread(rules: &TrimRules, whole: &ThreadToTrim<'_>) -> TrimmedThread {
-    let pinned = whole.list_pinned();
+/// Selects the messages to send. Leaves out whole turns first, then tool calls with their results.
+pub fn select_messages_to_send(rules: &TrimRules, whole: &TrimInput<'_>) -> TrimResult {
+    let pinned = whole.list_pinned_flags();
     let mut selection = select_turns(rules, whole, &pinned);
-    if !rules.limits.allows_size(selection.total_size(rules, whole)) {
-        selection.leave_out_calls(rules, whole, &pinned);
+    if !rules.limits.allows_size(selection.sent_size(rules, whole)) {
+        selection.drop_tool_calls(rules, whole, &pinned);
     }
-    let sent_size = selection.total_size(rules, whole);
-    TrimmedThread {
+    let sent_size = selection.sent_size(rules, whole);
+    TrimResult {
         system: selection.system && whole.system.is_some(),
         dropped: selection.dropped_indexes(),
         sent: sent_size,
@@ -236,10 +240,10 @@ pub fn trim_thread(rules: &TrimRules, whole: &ThreadToTrim<'_>) -> TrimmedThread
     }
 }
 
-/// Selects the turns that fit, or those that are always sent.
-fn select_turns(rules: &TrimRules, whole: &ThreadToTrim<'_>, pinned: &[bool]) -> MessageSelection {
+/// Selects the turns that fit, or only the messages that are always sent.
+fn select_turns(rules: &TrimRules, whole: &TrimInput<'_>, pinned: &[bool]) -> MessageSelection {
     let turns = split_turns(whole.messages);
-    let system = Some(whole.system_size()).filter(|_| whole.system.is_some());
+    let system = Some(whole.system_prompt_size()).filter(|_| whole.system.is_some());
     let droppable = system.filter(|_| !rules.keeps_system);
     // If the instructions may be left out, they are treated as a turn before the first one.
     let before = usize::from(droppable.is_some());
@@ -247,17 +251,17 @@ fn select_turns(rules: &TrimRules, whole: &ThreadToTrim<'_>, pinned: &[bool]) ->
     let blocks: Vec<ThreadSize> = droppable.into_iter().chain(turns.iter().map(size)).collect();
     let always = whole.sum_sizes((0..pinned.len()).filter(|at| pinned[*at]));
     let max_kept = match rules.keep {
-        RetentionPolicy::AtMost(most) | RetentionPolicy::Always(most) if most < turns.len() => most,
+        TurnRetention::AtMost(most) | TurnRetention::Always(most) if most < turns.len() => most,
         _ => blocks.len(),
     };
-    let (head, tail) = EndBlocks {
+    let (head, tail) = OrderedBlocks {
         limits: rules.limits,
         keep: rules.keep,
         fixed: always + system.filter(|_| rules.keeps_system).unwrap_or_default(),
         in_place: rules.in_place,
         blocks: &blocks,
     }
-    .count_kept(rules.min_recent_turns.min(turns.len()), max_kept);
+    .count_kept_at_ends(rules.min_recent_turns.min(turns.len()), max_kept);
     let is_kept = |block: usize| block < head || block + tail >= blocks.len();
     let mut kept_flags = pinned.to_vec();
     for (at, turn) in turns.into_iter().enumerate() {
@@ -271,26 +275,30 @@ fn select_turns(rules: &TrimRules, whole: &ThreadToTrim<'_>, pinned: &[bool]) ->
     }
 }
 
-/// The messages that are sent.
+/// Messages that are kept, and whether the instructions are kept.
 struct MessageSelection {
     system: bool,
     kept: Vec<bool>,
 }
 
 impl MessageSelection {
+    /// Returns the indexes of the messages that are left out.
     fn dropped_indexes(&self) -> Vec<usize> {
         (0..self.kept.len()).filter(|at| !self.kept[*at]).collect()
     }
 
-    fn total_size(&self, rules: &TrimRules, whole: &ThreadToTrim<'_>) -> ThreadSize {
+    /// Returns the size of the kept messages, the kept instructions, and the text that replaces left-out messages.
+    fn sent_size(&self, rules: &TrimRules, whole: &TrimInput<'_>) -> ThreadSize {
         let is_cut = self.kept.contains(&false) || (whole.system.is_some() && !self.system);
         let in_place = Some(rules.in_place).filter(|_| is_cut).unwrap_or_default();
-        let system = Some(whole.system_size()).filter(|_| self.system).unwrap_or_default();
+        let system = Some(whole.system_prompt_size())
+            .filter(|_| self.system)
+            .unwrap_or_default();
         system + in_place + whole.sum_sizes((0..self.kept.len()).filter(|at| self.kept[*at]))
     }
 
-    /// Leaves out replies that call tools, with the results, as many as necessary.
-    fn leave_out_calls(&mut self, rules: &TrimRules, whole: &ThreadToTrim<'_>, pinned: &[bool]) {
+    /// Leaves out as many replies with tool calls and results as necessary.
+    fn drop_tool_calls(&mut self, rules: &TrimRules, whole: &TrimInput<'_>, pinned: &[bool]) {
         let may_go = |at: &usize| self.kept[*at] && !pinned[*at] && calls_tools(&whole.messages[*at]);
         let pairs: Vec<usize> = (0..pinned.len()).filter(may_go).collect();
         if pairs.is_empty() {
@@ -300,14 +308,14 @@ impl MessageSelection {
             self.kept[*pair] = false;
         }
         let sizes: Vec<ThreadSize> = pairs.iter().map(|at| whole.sum_sizes([*at])).collect();
-        let (first, last) = EndBlocks {
+        let (first, last) = OrderedBlocks {
             limits: rules.limits,
             keep: rules.keep,
-            fixed: self.total_size(rules, whole),
+            fixed: self.sent_size(rules, whole),
             in_place: ThreadSize::default(),
             blocks: &sizes,
         }
-        .count_kept(0, pairs.len());
+        .count_kept_at_ends(0, pairs.len());
         for pair in pairs[..first].iter().chain(&pairs[pairs.len() - last..]) {
             self.kept[*pair] = true;
         }

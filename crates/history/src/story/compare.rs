@@ -1,4 +1,4 @@
-//! Compares two runs: the agents that ran, their outputs, the outcomes, and the contexts.
+//! The comparison of two runs: the agents that ran, their outputs, the outcomes, and the contexts.
 //!
 //! Executions are matched by agent and number, not by position. Times and ids always differ and are not compared. Usage
 //! is reported, but is not a difference.
@@ -14,7 +14,7 @@ use super::{RunStory, StoryEvent, StoryExecution, StoryTurn};
 use ensemble_core::conversation::ExecutionEnd;
 use ensemble_language::data::{ModelUsage, RunContext};
 
-/// A run of a comparison of two runs.
+/// A run of a comparison, with its story and its last context.
 #[derive(Debug, Clone, Copy)]
 pub struct ComparedRun<'a> {
     /// The events of the run.
@@ -23,65 +23,65 @@ pub struct ComparedRun<'a> {
     pub context: Option<&'a RunContext>,
 }
 
-/// The same property of both runs.
+/// A property of both compared runs: `a` of the first run, `b` of the second run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BothRuns<T> {
-    /// Of the first run.
+    /// The property of the first run.
     pub a: T,
-    /// Of the second run.
+    /// The property of the second run.
     pub b: T,
 }
 
-/// The result of a comparison.
+/// The result of comparing two runs: the first differences, the changed context, and the usage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunComparison {
-    /// Whether there is no difference, apart from usage.
+    /// True if there is no difference apart from usage.
     pub same: bool,
     /// The first input or message that differs; number 0 is the input.
-    pub input: Option<TextDifference<Option<Arc<str>>>>,
+    pub input: Option<FirstTextDifference<Option<Arc<str>>>>,
     /// The keys of the initial context that differ.
     pub given: Vec<ContextChange>,
     /// The first turn in which different agents ran.
-    pub decision: Option<DecisionDifference>,
+    pub decision: Option<FirstTurnDifference>,
     /// The first execution that both runs have and whose results differ.
-    pub output: Option<ExecutionDifference>,
+    pub output: Option<FirstExecutionDifference>,
     /// The number of executions that both runs have.
     pub shared_executions: usize,
     /// The number of these executions whose results differ.
     pub different_executions: usize,
     /// The outcomes, if they differ.
     pub outcome: Option<BothRuns<ComparedOutcome>>,
-    /// The keys of the last context that differ; `None`: one of the contexts is not known.
+    /// The keys of the last context that differ. `None` if one of the contexts is unknown.
     pub context: Option<Vec<ContextChange>>,
     /// The usage of both runs.
     pub usage: BothRuns<ModelUsage>,
 }
 
-/// The first of several texts that differs.
+/// The first input or message that differs, with its number and the texts of both runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TextDifference<T> {
-    /// Its number.
+pub struct FirstTextDifference<T> {
+    /// The number of the text: 0 for the input, from 1 for messages.
     pub number: usize,
     /// The text in each run.
     #[serde(flatten)]
     pub sides: BothRuns<T>,
 }
 
-/// The first turn in which different agents ran.
+/// The first turn in which the runs executed different agents.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DecisionDifference {
+pub struct FirstTurnDifference {
     /// The number of the turn.
     pub turn: u32,
-    /// The agents that ran; `None`: the run has no such turn.
+    /// The agents that ran in each run. `None` if the run has no such turn.
     #[serde(flatten)]
     pub agents: BothRuns<Option<Vec<Arc<str>>>>,
-    /// For agents that ran only in the other run: why they did not run in this run, as far as it is recorded.
+    /// The recorded reasons of agents that ran only in the other run.
     pub reasons: BothRuns<Vec<(Arc<str>, String)>>,
 }
 
-/// The first execution whose results differ.
+/// The first shared execution whose results differ, with the differences.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ExecutionDifference {
+pub struct FirstExecutionDifference {
     /// The agent.
     pub agent: Arc<str>,
     /// The number of the execution of the agent.
@@ -92,40 +92,40 @@ pub struct ExecutionDifference {
     pub changes: Vec<ValueChange>,
 }
 
-/// The end of a run.
+/// The outcome of a run, as the comparison shows the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedOutcome {
-    /// The outcome; `None`: the run has not ended.
+    /// The outcome. `None` if the run has not ended.
     pub completion_reason: Option<&'static str>,
     /// The details, as text.
     pub detail: Option<String>,
 }
 
-/// A key of the context whose values differ.
+/// A key of the context whose values differ, with the differences.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContextChange {
     /// The key.
     pub key: Arc<str>,
-    /// The differences of its values.
+    /// The differences between the values of the key.
     pub changes: Vec<ValueChange>,
 }
 
-/// Compares two runs.
+/// Compares two runs: their inputs, contexts, turns, executions and outcomes.
 pub fn compare_runs(a: ComparedRun, b: ComparedRun) -> RunComparison {
     let (shared_executions, different_executions, output) = compare_executions(a.story, b.story);
     let outcome = BothRuns {
-        a: run_outcome(a.story),
-        b: run_outcome(b.story),
+        a: compared_outcome(a.story),
+        b: compared_outcome(b.story),
     };
     let run_context = |story: &RunStory| story.start_event().map(|started| started.context.clone());
     let mut comparison = RunComparison {
         same: false,
-        input: compare_messages(a.story, b.story),
+        input: find_first_message_difference(a.story, b.story),
         given: compare_contexts(
             &run_context(a.story).unwrap_or_default(),
             &run_context(b.story).unwrap_or_default(),
         ),
-        decision: compare_decisions(a.story, b.story),
+        decision: find_first_turn_difference(a.story, b.story),
         output,
         shared_executions,
         different_executions,
@@ -145,8 +145,8 @@ pub fn compare_runs(a: ComparedRun, b: ComparedRun) -> RunComparison {
     comparison
 }
 
-/// Returns the input, and all messages after it.
-fn list_messages(story: &RunStory) -> Vec<Arc<str>> {
+/// Lists the input and all later messages. Values that a fork added to the context count as messages.
+fn list_input_and_messages(story: &RunStory) -> Vec<Arc<str>> {
     let input = story.start_event().into_iter().map(|started| started.input.clone());
     let messages = story.events.iter().filter_map(|event| match event {
         StoryEvent::Message { text, .. } => Some(text.clone()),
@@ -156,10 +156,11 @@ fn list_messages(story: &RunStory) -> Vec<Arc<str>> {
     input.chain(messages).collect()
 }
 
-fn compare_messages(a: &RunStory, b: &RunStory) -> Option<TextDifference<Option<Arc<str>>>> {
-    let (a, b) = (list_messages(a), list_messages(b));
+/// Finds the first input or message that differs. Returns `None` if all are equal.
+fn find_first_message_difference(a: &RunStory, b: &RunStory) -> Option<FirstTextDifference<Option<Arc<str>>>> {
+    let (a, b) = (list_input_and_messages(a), list_input_and_messages(b));
     let number = (0..a.len().max(b.len())).find(|at| a.get(*at) != b.get(*at))?;
-    Some(TextDifference {
+    Some(FirstTextDifference {
         number,
         sides: BothRuns {
             a: a.get(number).cloned(),
@@ -168,42 +169,45 @@ fn compare_messages(a: &RunStory, b: &RunStory) -> Option<TextDifference<Option<
     })
 }
 
-fn compare_decisions(a: &RunStory, b: &RunStory) -> Option<DecisionDifference> {
+/// Finds the first turn in which different agents ran. Returns `None` if all turns are equal.
+fn find_first_turn_difference(a: &RunStory, b: &RunStory) -> Option<FirstTurnDifference> {
     let (a, b): (Vec<&StoryTurn>, Vec<&StoryTurn>) = (a.turns().collect(), b.turns().collect());
-    let at = (0..a.len().max(b.len()))
-        .find(|at| a.get(*at).map(|turn| executed_agents(turn)) != b.get(*at).map(|turn| executed_agents(turn)))?;
+    let at = (0..a.len().max(b.len())).find(|at| {
+        a.get(*at).map(|turn| executed_agent_set(turn)) != b.get(*at).map(|turn| executed_agent_set(turn))
+    })?;
     let (a, b) = (a.get(at).copied(), b.get(at).copied());
-    Some(DecisionDifference {
+    Some(FirstTurnDifference {
         turn: a.or(b).map_or(0, |turn| turn.turn),
         reasons: BothRuns {
             a: list_idle_reasons(a, b),
             b: list_idle_reasons(b, a),
         },
         agents: BothRuns {
-            a: a.map(agents_in_order),
-            b: b.map(agents_in_order),
+            a: a.map(list_executed_agents),
+            b: b.map(list_executed_agents),
         },
     })
 }
 
-fn agents_in_order(turn: &StoryTurn) -> Vec<Arc<str>> {
+/// Lists the agents of the turn's executions, in declaration order.
+fn list_executed_agents(turn: &StoryTurn) -> Vec<Arc<str>> {
     turn.executions
         .iter()
         .map(|execution| execution.agent.clone())
         .collect()
 }
 
-/// The order of the agents in the file may differ; this is not a difference between the turns.
-fn executed_agents(turn: &StoryTurn) -> BTreeSet<Arc<str>> {
-    agents_in_order(turn).into_iter().collect()
+/// Returns the agents of the turn's executions as a set, because their order in the file is not a difference.
+fn executed_agent_set(turn: &StoryTurn) -> BTreeSet<Arc<str>> {
+    list_executed_agents(turn).into_iter().collect()
 }
 
-/// Returns the reasons why agents that ran in the other run did not run here.
+/// Lists the agents that ran only in the turn `there`, each with the recorded reason why the turn `here` skipped the agent.
 fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec<(Arc<str>, String)> {
     let (Some(turn), Some(other_turn)) = (here, there) else {
         return Vec::new();
     };
-    let other_agents = executed_agents(other_turn);
+    let other_agents = executed_agent_set(other_turn);
     let missing = turn
         .skipped_agents
         .iter()
@@ -213,8 +217,9 @@ fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec
         .collect()
 }
 
-/// Returns the number of executions in both runs, the number of those that differ, and the first of those.
-fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<ExecutionDifference>) {
+/// Compares the executions that both runs have. Returns the number of shared executions, the number of different ones, and the first
+/// different one.
+fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<FirstExecutionDifference>) {
     let other_executions: HashMap<(&str, u32), (u32, &StoryExecution)> = b
         .executions_by_turn()
         .map(|(turn, execution)| ((&*execution.agent, execution.execution), (turn, execution)))
@@ -224,7 +229,7 @@ fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<Execu
         let Some((other_turn, other)) = other_executions.get(&(&*one.agent, one.execution)) else {
             continue;
         };
-        let (Some(result), Some(said_there)) = (execution_result(one), execution_result(other)) else {
+        let (Some(result), Some(said_there)) = (comparable_result(one), comparable_result(other)) else {
             continue;
         };
         shared += 1;
@@ -232,7 +237,7 @@ fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<Execu
             continue;
         }
         different += 1;
-        first.get_or_insert_with(|| ExecutionDifference {
+        first.get_or_insert_with(|| FirstExecutionDifference {
             agent: one.agent.clone(),
             execution: one.execution,
             turn: BothRuns {
@@ -245,8 +250,8 @@ fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<Execu
     (shared, different, first)
 }
 
-/// Returns the result of the execution.
-fn execution_result(execution: &StoryExecution) -> Option<Value> {
+/// Returns the output, or the failure under the key `failed`. Returns `None` if the execution has not ended.
+fn comparable_result(execution: &StoryExecution) -> Option<Value> {
     let finished = execution.finish_event.as_ref()?;
     Some(match &finished.end {
         ExecutionEnd::Failed(failure) => json!({"failed": failure}),
@@ -254,7 +259,8 @@ fn execution_result(execution: &StoryExecution) -> Option<Value> {
     })
 }
 
-fn run_outcome(story: &RunStory) -> ComparedOutcome {
+/// Returns the outcome of the run with its details.
+fn compared_outcome(story: &RunStory) -> ComparedOutcome {
     let run_end = story.end_event();
     ComparedOutcome {
         completion_reason: run_end.map(|ended| ended.completion_reason.as_str()),
@@ -262,6 +268,7 @@ fn run_outcome(story: &RunStory) -> ComparedOutcome {
     }
 }
 
+/// Lists the keys whose values differ, with the differences.
 fn compare_contexts(a: &RunContext, b: &RunContext) -> Vec<ContextChange> {
     let only_b = b.iter().map(|(key, _)| key).filter(|key| a.get(key).is_none());
     let keys = a.iter().map(|(key, _)| key).chain(only_b);

@@ -1,4 +1,4 @@
-//! What was sent to models and what came back, execution by execution, as the records tell.
+//! The messages to models and their replies, for each execution, from the records of a run.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use serde_json::{Value, json};
 use ensemble_core::conversation::{
     AttemptScope, ConversationState, Event, ExecutionEnd, IllegalRecord, NestedRequestAnswered, Record, ToolCallEnded,
 };
-use ensemble_core::thread::{Attachment, LEFT_OUT, Message, StopReason, ThreadIteration, ToolCall, ToolEnd};
+use ensemble_core::thread::{Attachment, LEFT_OUT_KEY, Message, StopReason, ThreadIteration, ToolCall, ToolCallEnd};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 
-/// The messages between an agent and its model in one attempt of an execution, of one of its parts, or of an agent that is
-/// used as a tool. An attempt that was cut short and went on is one with its successor.
+/// The messages between an agent and its model in one attempt of an execution, of a part, or of an agent that is used as a tool. An
+/// interrupted attempt and its continuation are one exchange.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelExchange {
-    /// Where.
+    /// The attempt, with its part and outer tool calls.
     pub scope: AttemptScope,
     /// The messages of earlier executions that were sent before these.
     pub remembered_messages: Vec<Message>,
     /// The requests with their replies, and the calls of the replies, numbered from 1.
     pub iterations: Vec<ThreadIteration>,
-    /// How the attempt ended.
+    /// The end of the attempt.
     pub end: ExchangeEnd,
 }
 
-/// The way in which an attempt with a model ended.
+/// The end of an attempt with a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum ExchangeEnd {
-    /// It has not ended, or it was cut short.
+    /// The attempt has not ended, or was interrupted.
     Open,
-    /// It gave an output.
+    /// The attempt succeeded.
     Succeeded,
-    /// It failed.
+    /// The attempt failed.
     Failed {
         /// The failure.
         failure: ExecutionFailure,
@@ -50,9 +50,9 @@ pub enum ExchangeEnd {
 }
 
 impl ModelExchange {
-    /// Returns the exchange as JSON. Files have names, types, sizes and digests in place of their bytes, and the number
-    /// of the record that holds the bytes.
-    pub fn to_json(&self, files: &FileRecords) -> Value {
+    /// Converts the exchange to JSON. Replaces the bytes of files by names, types, sizes, digests and the number of the record with the
+    /// bytes.
+    pub fn to_json(&self, files: &FileRecordNumbers) -> Value {
         let mut document = json!(self.scope);
         document["remembered"] = self
             .remembered_messages
@@ -72,12 +72,12 @@ impl ModelExchange {
     }
 }
 
-/// For each file, by its digest, the number of the first record that holds its bytes.
+/// The number of the first record with the bytes of each file, by the digest of the file.
 #[derive(Debug, Default)]
-pub struct FileRecords(HashMap<Arc<str>, u64>);
+pub struct FileRecordNumbers(HashMap<Arc<str>, u64>);
 
-impl FileRecords {
-    /// Returns the files of these records.
+impl FileRecordNumbers {
+    /// Collects the files of these records.
     pub fn from_records(records: &[Record]) -> Self {
         let mut file_records = Self::default();
         for record in records {
@@ -104,7 +104,7 @@ impl FileRecords {
         file_records
     }
 
-    /// Adds the numbers to all files in the document.
+    /// Adds the number of its record to each file in the JSON value, recursively.
     fn add_record_numbers(&self, value: &mut Value) {
         match value {
             Value::Array(items) => items.iter_mut().for_each(|item| self.add_record_numbers(item)),
@@ -131,10 +131,11 @@ impl FileRecords {
     }
 }
 
-/// Returns the exchanges with models in these records, in the order in which they began. The plan is that of the run.
+/// Collects the exchanges with models in these records, in the order in which they started. `plan` is the plan of the run.
 ///
 /// # Errors
-/// The event of a record is illegal after the records before it.
+///
+/// An event is illegal after the records before it.
 pub fn collect_model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Result<Vec<ModelExchange>, IllegalRecord> {
     let mut collector = ExchangeCollector {
         state: ConversationState::new(plan.clone()),
@@ -166,12 +167,12 @@ fn number_iterations(exchange: &mut ModelExchange) {
     }
 }
 
-/// Removes the remembered messages that the first request did not contain.
+/// Removes the remembered messages that the first request omitted, for example to save tokens.
 fn remove_left_out_messages(exchange: &mut ModelExchange) {
     let ranges = exchange
         .iterations
         .first()
-        .and_then(|first| first.metadata.get(LEFT_OUT));
+        .and_then(|first| first.metadata.get(LEFT_OUT_KEY));
     let ranges: Vec<(usize, usize)> = ranges
         .and_then(|ranges| serde_json::from_value(ranges.clone()).ok())
         .unwrap_or_default();
@@ -183,22 +184,28 @@ fn remove_left_out_messages(exchange: &mut ModelExchange) {
     });
 }
 
-/// The agent, its part and the calls around it: there is one open exchange for each.
-type Key = (Arc<str>, Option<Arc<str>>, Vec<Arc<str>>);
+/// The agent, its part and the ids of the outer tool calls. Each key has at most one open exchange.
+type ModelExchangeKey = (Arc<str>, Option<Arc<str>>, Vec<Arc<str>>);
 
+/// A collector of exchanges, with the state of the conversation and the open exchanges.
 struct ExchangeCollector {
     state: ConversationState,
     exchanges: Vec<ModelExchange>,
-    open: HashMap<Key, usize>,
-    /// The exchanges that were open when the run was interrupted, and did not go on.
+    open: HashMap<ModelExchangeKey, usize>,
+    /// The exchanges that were open when the run was interrupted, and did not continue.
     stopped: HashSet<usize>,
 }
 
 impl ExchangeCollector {
+    /// Adds the record to the exchange of its attempt, and applies the record to the state.
+    ///
+    /// # Errors
+    ///
+    /// The event is illegal in the current state.
     fn apply_record(&mut self, record: &Record) -> Result<(), IllegalRecord> {
         match &record.event {
             Event::ReplyReceived(reply) => self
-                .open_exchange(&reply.within)
+                .get_or_open_exchange(&reply.within)
                 .iterations
                 .push(reply.iteration.clone()),
             // Usage of a nested run has no request of its own.
@@ -206,10 +213,10 @@ impl ExchangeCollector {
             Event::RequestStopped(request) => {
                 let mut iteration = request.iteration.clone();
                 iteration.metadata.insert("stopped".to_owned(), true.into());
-                self.open_exchange(&request.within).iterations.push(iteration);
+                self.get_or_open_exchange(&request.within).iterations.push(iteration);
             }
             Event::ToolCallEnded(ended) => {
-                let last = self.open_exchange(&ended.within).iterations.last_mut();
+                let last = self.get_or_open_exchange(&ended.within).iterations.last_mut();
                 let mut calls = last.into_iter().flat_map(|last| &mut last.tool_calls);
                 let is_it = |call: &&mut ToolCall| call.end.is_none() && call.id == ended.call.id;
                 if let Some(call) = calls.find(is_it) {
@@ -217,7 +224,7 @@ impl ExchangeCollector {
                     *call = ended.call.clone();
                     call.answers.splice(..0, nested_answers);
                 }
-                self.end_inner_exchanges(ended);
+                self.end_called_agent_exchange(ended);
             }
             Event::NestedRequestAnswered(answered) => self.add_nested_answer(answered),
             Event::AttemptFailed(failed) => {
@@ -260,15 +267,15 @@ impl ExchangeCollector {
         }
     }
 
-    /// Returns the exchange that goes on there, or a new one.
-    fn open_exchange(&mut self, within: &AttemptScope) -> &mut ModelExchange {
+    /// Returns the open exchange of this attempt, or opens a new exchange.
+    fn get_or_open_exchange(&mut self, within: &AttemptScope) -> &mut ModelExchange {
         let key = (within.agent.clone(), within.part.clone(), within.outer_calls.clone());
         let at = *self.open.entry(key).or_insert(self.exchanges.len());
         self.stopped.remove(&at);
         if at == self.exchanges.len() {
             self.exchanges.push(ModelExchange {
                 scope: within.clone(),
-                remembered_messages: remembered_messages(&self.state, within),
+                remembered_messages: list_remembered_messages(&self.state, within),
                 iterations: Vec::new(),
                 end: ExchangeEnd::Open,
             });
@@ -276,19 +283,21 @@ impl ExchangeCollector {
         &mut self.exchanges[at]
     }
 
-    /// The call has ended, and so have the exchanges of the agent that it used.
-    fn end_inner_exchanges(&mut self, ended: &ToolCallEnded) {
+    /// Ends the exchange of the agent that this tool call used, if any.
+    fn end_called_agent_exchange(&mut self, ended: &ToolCallEnded) {
         let mut inside = ended.within.outer_calls.clone();
         inside.push(ended.call.id.as_str().into());
         let key = (ended.within.agent.clone(), ended.within.part.clone(), inside);
         if let Some(at) = self.open.remove(&key) {
             self.exchanges[at].end = match &ended.call.end {
-                Some(ToolEnd::Error(error)) => ExchangeEnd::CallFailed { error: error.clone() },
+                Some(ToolCallEnd::Error(error)) => ExchangeEnd::CallFailed { error: error.clone() },
                 _ => ExchangeEnd::Succeeded,
             };
         }
     }
 
+    /// Ends the exchange of this attempt with the remaining iterations. After a failed model request, adds the request or marks the last
+    /// reply as stopped.
     fn end_exchange(
         &mut self,
         within: &AttemptScope,
@@ -296,7 +305,7 @@ impl ExchangeCollector {
         end: ExchangeEnd,
         ended_at: DateTime<Utc>,
     ) {
-        let exchange = self.open_exchange(within);
+        let exchange = self.get_or_open_exchange(within);
         exchange.iterations.extend_from_slice(rest);
         exchange.scope.attempt = within.attempt;
         if rest.is_empty() && is_failed_request(&end) && exchange.iterations.last().is_some_and(has_ended_calls) {
@@ -320,8 +329,9 @@ impl ExchangeCollector {
     }
 }
 
-/// Returns the messages of earlier executions that the agent remembers.
-fn remembered_messages(state: &ConversationState, within: &AttemptScope) -> Vec<Message> {
+/// Returns the messages of earlier executions that the agent, or its part, remembers. Returns an empty list for agents inside tool calls,
+/// and for input and script agents.
+fn list_remembered_messages(state: &ConversationState, within: &AttemptScope) -> Vec<Message> {
     let id = state
         .plan()
         .find_agent_id(&within.agent)
@@ -344,6 +354,7 @@ fn remembered_messages(state: &ConversationState, within: &AttemptScope) -> Vec<
     }
 }
 
+/// Creates the scope of an attempt of a whole execution.
 fn execution_scope(turn: u32, agent: &Arc<str>, execution: u32, attempt: u32) -> AttemptScope {
     AttemptScope {
         turn,
@@ -354,6 +365,7 @@ fn execution_scope(turn: u32, agent: &Arc<str>, execution: u32, attempt: u32) ->
     }
 }
 
+/// Converts the end of an execution to the end of the exchange.
 fn to_exchange_end(end: &ExecutionEnd) -> ExchangeEnd {
     match end {
         ExecutionEnd::Succeeded(_) => ExchangeEnd::Succeeded,
@@ -372,6 +384,7 @@ fn has_ended_calls(iteration: &ThreadIteration) -> bool {
     !calls.is_empty() && calls.iter().all(|call| call.end.is_some())
 }
 
+/// Creates the end of a failed exchange.
 fn failed_exchange_end(failure: &ExecutionFailure) -> ExchangeEnd {
     ExchangeEnd::Failed {
         failure: failure.clone(),

@@ -1,12 +1,12 @@
-//! What a model was asked at the beginning of an execution.
+//! The first model request of an execution.
 
-use ensemble_core::thread::{Attachment, Role, SYSTEM_PROMPT, ThreadIteration};
+use ensemble_core::thread::{Attachment, MessageRole, SYSTEM_PROMPT_KEY, ThreadIteration};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The messages of the first request of an execution.
+/// The messages of the first model request of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FirstRequest {
+pub struct FirstModelRequest {
     /// The system prompt, as it was rendered.
     pub system: Option<String>,
     /// The task, as it was rendered.
@@ -16,11 +16,14 @@ pub struct FirstRequest {
     pub attachments: Vec<Value>,
 }
 
-impl FirstRequest {
-    /// Returns the question of this iteration. Returns `None` if the iteration sends only the results of tools.
+impl FirstModelRequest {
+    /// Returns the prompts and files of this iteration. Returns `None` if the iteration sends only the results of tools.
     pub fn from_iteration(first: &ThreadIteration) -> Option<Self> {
-        let prompt = first.messages.iter().find(|message| message.role == Role::User)?;
-        let system = first.metadata.get(SYSTEM_PROMPT).and_then(|text| text.as_str());
+        let prompt = first
+            .messages
+            .iter()
+            .find(|message| message.role == MessageRole::User)?;
+        let system = first.metadata.get(SYSTEM_PROMPT_KEY).and_then(|text| text.as_str());
         Some(Self {
             system: system.map(str::to_owned),
             prompt: prompt.content.clone(),

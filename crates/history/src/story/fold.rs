@@ -1,20 +1,21 @@
-//! Adds records to a story.
+//! The building of a story from records, one record at a time.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use super::{
-    FirstRequest, RunStory, StoryAttempt, StoryAttemptEnd, StoryDecision, StoryEvent, StoryExecution, StoryTurn,
+    FirstModelRequest, RunStory, StoryAttempt, StoryAttemptEnd, StoryEvent, StoryExecution, StoryPermissionDecision,
+    StoryTurn,
 };
 use crate::{AgentTotals, list_inner_answers};
 use ensemble_core::conversation::{
-    AgentStart, AttemptFailed, Event, ExecutionFinished, PartEnded, PermissionDecided, Record, TurnStarted,
+    AgentStart, AttemptFailed, Event, ExecutionFinished, PartAttemptEnded, PermissionDecided, Record, TurnStarted,
 };
 use ensemble_core::thread::{StopReason, ThreadIteration, ToolCall};
 
 impl RunStory {
-    /// Folds the records of a run.
+    /// Creates the story from all records of a run.
     pub fn from_records<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut story = Self::default();
         records.into_iter().for_each(|record| story.apply_record(record));
@@ -30,8 +31,8 @@ impl RunStory {
         match &record.event {
             Event::RunStarted(_) => {}
             Event::RunResumed(resumed) => {
-                self.end_attempts(StoryAttemptEnd::ProcessLost, None);
-                self.restart_executions(&resumed.again);
+                self.end_open_attempts(StoryAttemptEnd::ProcessLost, None);
+                self.reset_repeated_executions(&resumed.again);
                 self.events.push(StoryEvent::Resumed { at });
             }
             Event::MessageAdded(message) => {
@@ -68,7 +69,7 @@ impl RunStory {
             }
             Event::PermissionDecided(decided) => {
                 if let Some(execution) = self.open_execution_mut(&decided.within.agent) {
-                    execution.permissions.push(StoryDecision {
+                    execution.permissions.push(StoryPermissionDecision {
                         event: PermissionDecided::clone(decided),
                         at,
                     });
@@ -88,7 +89,7 @@ impl RunStory {
                     self.open_execution_mut(&ended.within.agent),
                     ended.within.is_execution(),
                 ) {
-                    execution.finish_call(&ended.call);
+                    execution.replace_ended_call(&ended.call);
                 }
             }
             Event::AttemptFailed(failed) => self.apply_failed_attempt(failed, at),
@@ -96,13 +97,13 @@ impl RunStory {
             Event::ExecutionFinished(finished) => self.apply_finished_execution(finished, at),
             Event::InputRequested(asked) => {
                 if let Some(execution) = self.open_execution_mut(&asked.agent) {
-                    execution.end_attempt(StoryAttemptEnd::AskedQuestion, Some(at));
+                    execution.end_latest_attempt(StoryAttemptEnd::AskedQuestion, Some(at));
                     execution.question.get_or_insert_with(|| asked.question.clone());
                     execution.open_requests.push(asked.pending_request());
                 }
             }
             Event::Interrupted(cause) => {
-                self.end_attempts(StoryAttemptEnd::Stopped, Some(at));
+                self.end_open_attempts(StoryAttemptEnd::Stopped, Some(at));
                 self.events.push(StoryEvent::Interrupted {
                     cause: cause.clone(),
                     at,
@@ -111,7 +112,7 @@ impl RunStory {
             Event::TurnFinished(finished) => {
                 self.warnings.extend(finished.warnings.iter().cloned());
                 if let Some(turn) = self.open_turn_mut() {
-                    turn.close(finished, at);
+                    turn.close_turn(finished, at);
                 }
             }
             Event::RunEnded(ended) => {
@@ -120,7 +121,7 @@ impl RunStory {
                 self.events.push(StoryEvent::Ended { ended: end_event, at });
             }
         }
-        self.copy_totals(&record.event);
+        self.update_execution_totals(&record.event);
     }
 
     fn add_inner_answers(&mut self, record: &Record) {
@@ -134,8 +135,8 @@ impl RunStory {
         }
     }
 
-    /// Copies the totals of the execution that the event concerns.
-    fn copy_totals(&mut self, event: &Event) {
+    /// Sets the totals of the open execution of the event's agent to the totals in the history.
+    fn update_execution_totals(&mut self, event: &Event) {
         let Some(agent) = event.agent_name() else { return };
         if let (Some(totals), Some(execution)) = (
             self.history.open_execution_totals(agent),
@@ -145,8 +146,8 @@ impl RunStory {
         }
     }
 
-    /// Resumes executions whose results a resume discards: they start again.
-    fn restart_executions(&mut self, agents: &[Arc<str>]) {
+    /// Removes the results and parts of these agents' open executions, because a resume repeats the executions.
+    fn reset_repeated_executions(&mut self, agents: &[Arc<str>]) {
         for agent in agents {
             if let Some(execution) = self.open_execution_mut(agent) {
                 execution.finish_event = None;
@@ -155,15 +156,15 @@ impl RunStory {
         }
     }
 
-    /// Before a resume or a message, no process executed the run. The records that a fork has taken over are older than its
-    /// start, and their time is that of the other run.
+    /// Adds the time since the previous record, unless no process executed the run in between: before a resume or a message.
     fn add_active_time(&mut self, record: &Record) {
         let is_pause = matches!(record.event, Event::RunResumed(_) | Event::MessageAdded(_));
-        if let (Some(latest), false) = (self.history.latest_at(), is_pause) {
+        if let (Some(latest), false) = (self.history.latest_record_at(), is_pause) {
             self.active += (record.at - latest).as_seconds_f64().max(0.0);
         }
     }
 
+    /// Ends the attempt as failed, and adds its iterations and warnings.
     fn apply_failed_attempt(&mut self, failed: &AttemptFailed, at: DateTime<Utc>) {
         self.add_warnings(&failed.agent, &failed.warnings);
         if let Some(execution) = self.open_execution_mut(&failed.agent) {
@@ -176,25 +177,27 @@ impl RunStory {
                 pause: failed.pause,
                 stderr: failed.stderr.clone(),
             };
-            execution.end_attempt(end, Some(at));
+            execution.end_latest_attempt(end, Some(at));
         }
     }
 
-    fn apply_ended_part(&mut self, part: &PartEnded) {
+    /// Adds the ended part without its messages, and its warnings.
+    fn apply_ended_part(&mut self, part: &PartAttemptEnded) {
         self.add_warnings(&format!("{}[{}]", part.agent, part.key), &part.warnings);
         if let Some(execution) = self.open_execution_mut(&part.agent) {
-            execution.parts.push(PartEnded {
+            execution.parts.push(PartAttemptEnded {
                 exchange: Vec::new(),
                 ..part.clone()
             });
         }
     }
 
+    /// Ends the last attempt, and sets the result, the stop reason and the remaining iterations of the execution.
     fn apply_finished_execution(&mut self, finished: &ExecutionFinished, at: DateTime<Utc>) {
         self.add_warnings(&finished.agent, &finished.warnings);
         if let Some(execution) = self.open_execution_mut(&finished.agent) {
             execution.close_requests();
-            execution.end_attempt(StoryAttemptEnd::Final, Some(at));
+            execution.end_latest_attempt(StoryAttemptEnd::Final, Some(at));
             finished
                 .exchange
                 .iter()
@@ -210,12 +213,13 @@ impl RunStory {
         }
     }
 
+    /// Adds warnings to the story, each with the name of the agent.
     fn add_warnings(&mut self, agent: &str, warnings: &[String]) {
         self.warnings
             .extend(warnings.iter().map(|warning| format!("{agent}: {warning}")));
     }
 
-    /// Returns the turn that has not finished.
+    /// Returns the last turn if the turn has not finished.
     fn open_turn_mut(&mut self) -> Option<&mut StoryTurn> {
         let turns = self.events.iter_mut().rev().filter_map(|event| match event {
             StoryEvent::Turn(turn) => Some(&mut **turn),
@@ -224,19 +228,21 @@ impl RunStory {
         turns.take(1).find(|turn| turn.finished_at.is_none())
     }
 
+    /// Returns the execution of the agent in the open turn.
     fn open_execution_mut(&mut self, agent: &str) -> Option<&mut StoryExecution> {
         self.open_turn_mut()?.execution_mut(agent)
     }
 
-    /// Ends all open attempts with this result.
-    fn end_attempts(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
+    /// Ends the running attempt of every execution in the open turn.
+    fn end_open_attempts(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
         for execution in self.open_turn_mut().into_iter().flat_map(|turn| &mut turn.executions) {
-            execution.end_attempt(end.clone(), at);
+            execution.end_latest_attempt(end.clone(), at);
         }
     }
 }
 
 impl StoryExecution {
+    /// Creates an execution without attempts.
     fn from_start(start: &AgentStart) -> Self {
         Self {
             agent: start.agent.clone(),
@@ -260,6 +266,7 @@ impl StoryExecution {
         }
     }
 
+    /// Adds the tool calls, texts, stop reason and omitted messages of an iteration. The first iteration sets the first request.
     fn close_requests(&mut self) {
         self.question = None;
         self.open_requests.clear();
@@ -267,26 +274,28 @@ impl StoryExecution {
 
     fn add_iteration(&mut self, iteration: &ThreadIteration) {
         self.stop_reason = iteration.stop_reason().or(self.stop_reason);
-        if let Some(text) = iteration.text_with_calls() {
+        if let Some(text) = iteration.text_beside_tool_calls() {
             self.beside_calls.push((self.tool_calls.len(), text.to_owned()));
         }
         self.tool_calls.extend(iteration.tool_calls.iter().cloned());
         if self.first_request.is_none() {
-            self.first_request = FirstRequest::from_iteration(iteration);
+            self.first_request = FirstModelRequest::from_iteration(iteration);
         }
         if let Some(dropped) = iteration.metadata.get("dropped") {
             self.dropped_messages = Some(dropped.clone());
         }
     }
 
-    fn finish_call(&mut self, ended: &ToolCall) {
+    /// Replaces the unfinished tool call with the same id by the ended call.
+    fn replace_ended_call(&mut self, ended: &ToolCall) {
         let mut calls = self.tool_calls.iter_mut().rev();
         if let Some(call) = calls.find(|call| call.end.is_none() && call.id == ended.id) {
             *call = ended.clone();
         }
     }
 
-    fn end_attempt(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
+    /// Ends the last attempt if it is in progress, and adjusts the stop reason.
+    fn end_latest_attempt(&mut self, end: StoryAttemptEnd, at: Option<DateTime<Utc>>) {
         let last = self.attempts.last_mut();
         if let Some(attempt) = last.filter(|attempt| attempt.end == StoryAttemptEnd::InProgress) {
             // The last reply called tools: that was not the end of the turn.
@@ -301,6 +310,7 @@ impl StoryExecution {
     }
 }
 
+/// Creates a turn with its executions, which have no attempts yet.
 fn new_turn(event: &TurnStarted, at: DateTime<Utc>) -> StoryTurn {
     StoryTurn {
         turn: event.turn,

@@ -1,9 +1,9 @@
 //! The story of a run: its records, grouped by turn, execution and attempt.
 //!
-//! A journal contains events in the order of time. Readers ask which agents ran in turn 3, how often an execution was
-//! tried, and what its result was. [`RunStory`] is computed from the records and answers this. It does not need the
-//! ensemble: events contain the names of agents, so a story stays valid when the file changes. **Invariant:** a story
-//! depends only on records, and makes no decisions.
+//! A journal contains events in the order of time. Readers need the agents that ran in turn 3, the number of attempts of an execution, or
+//! its result. [`RunStory`] is computed from the records and contains these facts. A story does not need the ensemble, because events
+//! contain the names of agents, so a story stays valid when the file changes. **Invariant:** a story depends only on records, and makes no
+//! decisions.
 
 mod compare;
 mod exchanges;
@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    ExecutionFinished, PartEnded, PermissionDecided, RequestsByTarget, RunEnded, RunInterruption, RunStarted,
+    ExecutionFinished, PartAttemptEnded, PermissionDecided, RequestsByTarget, RunEnded, RunInterruption, RunStarted,
     SkippedAgent, TurnFinished,
 };
 use ensemble_core::request::PendingRequest;
@@ -30,16 +30,16 @@ use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage, Operat
 use ensemble_language::ensemble::{BudgetStatus, ConversationLimits};
 
 pub use compare::{
-    BothRuns, ComparedOutcome, ComparedRun, ContextChange, DecisionDifference, ExecutionDifference, RunComparison,
-    TextDifference, compare_runs,
+    BothRuns, ComparedOutcome, ComparedRun, ContextChange, FirstExecutionDifference, FirstTextDifference,
+    FirstTurnDifference, RunComparison, compare_runs,
 };
-pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, collect_model_exchanges};
-pub use first_request::FirstRequest;
+pub use exchanges::{ExchangeEnd, FileRecordNumbers, ModelExchange, collect_model_exchanges};
+pub use first_request::FirstModelRequest;
 pub use value_changes::{ValueChange, compare_values};
 
 use crate::{AgentTotals, GivenAnswer, RunHistory};
 
-/// The events of a run, grouped, as far as its records contain them.
+/// The records of a run, grouped by turn, execution and attempt.
 #[derive(Debug, Clone, Default)]
 pub struct RunStory {
     /// The fold of the same records: state, totals and questions.
@@ -94,14 +94,14 @@ pub enum StoryEvent {
     },
 }
 
-/// A turn.
+/// A turn of a run, with its executions, skipped agents and new requests.
 #[derive(Debug, Clone)]
 pub struct StoryTurn {
     /// The number of the turn, from 1.
     pub turn: u32,
-    /// When the turn started.
+    /// The start of the turn.
     pub started_at: DateTime<Utc>,
-    /// When the turn finished; `None`: it is still open.
+    /// The end of the turn. `None` means that the turn is open.
     pub finished_at: Option<DateTime<Utc>>,
     /// The executions, in declaration order.
     pub executions: Vec<StoryExecution>,
@@ -113,20 +113,20 @@ pub struct StoryTurn {
     pub warnings: Vec<String>,
 }
 
-/// An execution of an agent in a turn.
+/// An execution of an agent in a turn, with its attempts, tool calls and result.
 #[derive(Debug, Clone)]
 pub struct StoryExecution {
     /// The agent.
     pub agent: Arc<str>,
     /// The number of the execution of the agent, from 1.
     pub execution: u32,
-    /// The outputs that it read: the agent, and the number of its execution.
+    /// The outputs that the execution read, by agent, with the number of the agent's execution.
     pub reads: IndexMap<Arc<str>, u32>,
-    /// The request that started it.
+    /// The request that started the execution.
     pub request: Option<Arc<AgentRequest>>,
-    /// The agents whose failure started it.
+    /// The agents whose failures started the execution.
     pub handles: Vec<Arc<str>>,
-    /// Its attempts, in order.
+    /// The attempts, in order.
     pub attempts: Vec<StoryAttempt>,
     /// The first question that it asked and that is not answered.
     pub question: Option<OperatorQuestion>,
@@ -137,44 +137,44 @@ pub struct StoryExecution {
     pub answers: Vec<GivenAnswer>,
     /// Its result, without the messages to a model.
     pub finish_event: Option<ExecutionFinished>,
-    /// The tool calls of its model until now, those of attempts that failed or were cut short included.
+    /// The tool calls of the model until now, including calls of failed and interrupted attempts.
     pub tool_calls: Vec<ToolCall>,
-    /// The texts of its model beside tool calls: the number of calls before the text, and the text.
+    /// The texts that the model wrote next to tool calls, each with the number of calls before the text.
     pub beside_calls: Vec<(usize, String)>,
     /// The decisions about tool calls that need permission, in order.
-    pub permissions: Vec<StoryDecision>,
-    /// Why the model stopped its last reply.
+    pub permissions: Vec<StoryPermissionDecision>,
+    /// The reason why the model stopped its last reply.
     pub stop_reason: Option<StopReason>,
-    /// The messages that its model did not receive, as the thread notes them.
+    /// The messages that the model did not receive, as the thread records them.
     pub dropped_messages: Option<Value>,
-    /// What the model was asked first.
-    pub first_request: Option<FirstRequest>,
+    /// The first model request.
+    pub first_request: Option<FirstModelRequest>,
     /// The totals of all attempts.
     pub totals: AgentTotals,
-    /// The attempts of its parts that have ended, in order, without the messages to a model.
-    pub parts: Vec<PartEnded>,
+    /// The ended attempts of the parts, in order, without the messages to a model.
+    pub parts: Vec<PartAttemptEnded>,
 }
 
 /// A decision about a tool call, with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StoryDecision {
+pub struct StoryPermissionDecision {
     /// The decision.
     #[serde(flatten)]
     pub event: PermissionDecided,
-    /// When it was recorded.
+    /// The time of the decision.
     pub at: DateTime<Utc>,
 }
 
-/// An attempt of an execution.
+/// An attempt of an execution, with its times and its result.
 #[derive(Debug, Clone)]
 pub struct StoryAttempt {
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// When it started.
+    /// The start of the attempt.
     pub started_at: DateTime<Utc>,
-    /// When it ended, if this was observed.
+    /// The end of the attempt, if it was observed.
     pub ended_at: Option<DateTime<Utc>>,
-    /// Its result.
+    /// The result of the attempt.
     pub end: StoryAttemptEnd,
 }
 
@@ -191,7 +191,7 @@ pub enum StoryAttemptEnd {
         failure: ExecutionFailure,
         /// The pause before the next attempt, in seconds.
         pause: f64,
-        /// The end of its stderr.
+        /// The last part of the stderr output.
         stderr: String,
     },
     /// The attempt asked a question, and there is no answer.
@@ -203,23 +203,23 @@ pub enum StoryAttemptEnd {
 }
 
 impl RunStory {
-    /// Returns the data with which the run was started; `None` before the first record.
+    /// Returns the first event of the run. Returns `None` before the first record.
     pub fn start_event(&self) -> Option<&RunStarted> {
         self.history.start_event()
     }
 
-    /// Returns the end of the run, if no later event continued it.
+    /// Returns the end of the run. Returns `None` if the run has not ended or was continued.
     pub fn end_event(&self) -> Option<&RunEnded> {
         self.history.end_event()
     }
 
-    /// Returns the questions without an answer.
+    /// Returns the pending questions and permission requests.
     pub fn pending_requests(&self) -> Vec<PendingRequest> {
         self.history.pending_requests()
     }
 
-    /// Returns the time in which a process executed the turns, in seconds, with the turns that a fork has taken over.
-    pub fn wall_seconds(&self) -> f64 {
+    /// Returns the seconds in which a process executed the run, including turns that a fork took over from another run.
+    pub fn active_seconds(&self) -> f64 {
         let taken_over = self
             .turns()
             .filter(|turn| Some(turn.started_at) < self.history.started_at());
@@ -247,13 +247,13 @@ impl RunStory {
         sound.last().map_or(0, |turn| turn.turn)
     }
 
-    /// Returns the execution of the agent in this turn.
+    /// Finds the execution of the agent in this turn.
     pub fn find_execution(&self, turn: u32, agent: &str) -> Option<&StoryExecution> {
         let turn = self.turns().find(|one| one.turn == turn)?;
         turn.executions.iter().find(|execution| &*execution.agent == agent)
     }
 
-    /// Returns the latest turn. It is found from the end: this is asked once for each record of a long run.
+    /// Returns the latest turn, searched from the end, because callers need the turn for each record of a long run.
     pub fn latest_turn(&self) -> Option<&StoryTurn> {
         self.turns().next_back()
     }
@@ -266,16 +266,18 @@ impl RunStory {
 }
 
 impl StoryTurn {
-    /// Returns the time from start to end, in seconds.
+    /// Returns the seconds from the start to the end of the turn. Returns `None` if the turn is open.
     pub fn duration_seconds(&self) -> Option<f64> {
         Some((self.finished_at? - self.started_at).as_seconds_f64())
     }
 
+    /// Returns the execution of the agent in this turn.
     fn execution_mut(&mut self, agent: &str) -> Option<&mut StoryExecution> {
         self.executions.iter_mut().find(|execution| &*execution.agent == agent)
     }
 
-    fn close(&mut self, event: &TurnFinished, at: DateTime<Utc>) {
+    /// Sets the end, the requests and the warnings of the turn.
+    fn close_turn(&mut self, event: &TurnFinished, at: DateTime<Utc>) {
         self.finished_at = Some(at);
         self.requests = event.requests.clone();
         self.warnings.extend(event.warnings.iter().cloned());
@@ -283,42 +285,42 @@ impl StoryTurn {
 }
 
 impl StoryExecution {
-    /// Returns the words for people that say who answered the question of an input agent.
-    pub fn answer_author(&self) -> Option<String> {
+    /// Describes the author of the answer to an input agent's question. Returns `None` without an answer.
+    pub fn describe_answer_author(&self) -> Option<String> {
         let answer = self.finish_event.as_ref()?.answer.as_ref()?;
-        Some(answer.describe_author())
+        Some(answer.describe_authorship())
     }
 
-    /// Returns the answered question of an input agent, with its choices.
+    /// Returns the answered question of an input agent, with its choices. Returns `None` without an answer.
     pub fn answered_question(&self) -> Option<String> {
         let answer = self.finish_event.as_ref()?.answer.as_ref()?;
         Some(answer.question_text())
     }
 
-    /// Returns when the execution ended, if a record says so.
+    /// Returns the time at which the execution ended. Returns `None` if the execution has not ended, or its end is unknown.
     pub fn ended_at(&self) -> Option<DateTime<Utc>> {
         self.finish_event.as_ref()?;
         self.attempts.last()?.ended_at
     }
 
-    /// Returns the usage of all attempts; `None` if the execution has used no model.
+    /// Returns the usage of all attempts. Returns `None` if the execution has used no model.
     pub fn total_usage(&self) -> Option<ModelUsage> {
         Some(self.totals.usage).filter(|usage| *usage != ModelUsage::default())
     }
 
-    /// Returns the output; `None` if the execution failed or has not ended.
+    /// Returns the output. Returns `None` if the execution failed or has not ended.
     pub fn output(&self) -> Option<&Arc<Value>> {
         self.finish_event.as_ref()?.output()
     }
 
-    /// Returns the failure.
+    /// Returns the failure. Returns `None` if the execution succeeded or has not ended.
     pub fn failure(&self) -> Option<&ExecutionFailure> {
         self.finish_event.as_ref()?.failure()
     }
 }
 
 impl StoryAttempt {
-    /// Returns the result of the attempt, in words for people. `execution`: the execution of the attempt.
+    /// Describes the result of the attempt in a word or two. `execution` is the execution that contains the attempt.
     pub fn describe_end(&self, execution: &StoryExecution) -> &'static str {
         match &self.end {
             StoryAttemptEnd::Final if execution.failure().is_some() => "failed",
@@ -331,7 +333,7 @@ impl StoryAttempt {
         }
     }
 
-    /// Returns the duration, in seconds.
+    /// Returns the seconds from the start to the end of the attempt. Returns `None` if the end is unknown.
     pub fn duration_seconds(&self) -> Option<f64> {
         Some((self.ended_at? - self.started_at).as_seconds_f64())
     }

@@ -108,11 +108,11 @@ fn the_time_of_a_fork_begins_with_the_fork() {
     ]);
     assert_eq!(story.active, 2.0);
     assert_eq!(
-        (story.history.latest_at().zip(story.history.started_at()))
+        (story.history.latest_record_at().zip(story.history.started_at()))
             .map(|(latest, begun)| (latest - begun).num_seconds()),
         Some(2)
     );
-    assert_eq!(story.wall_seconds(), 7.0, "with the turn that was taken over");
+    assert_eq!(story.active_seconds(), 7.0, "with the turn that was taken over");
 }
 
 #[test]

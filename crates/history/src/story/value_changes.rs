@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A place at which two values differ.
+/// A path at which two values differ, with both values.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct ValueChange {
     /// The path: `report.lines[2]`; empty for the whole value.
@@ -15,20 +15,20 @@ pub struct ValueChange {
     pub b: Option<Value>,
 }
 
-/// Returns all places at which the values differ: first in the order of the first value, then those that only the
-/// second has.
+/// Lists all differences between the values: in the order of the first value, then paths that only the second value has.
 pub fn compare_values(a: &Value, b: &Value) -> Vec<ValueChange> {
     let mut changes = Vec::new();
     collect_changes(String::new(), Some(a), Some(b), &mut changes);
     changes
 }
 
+/// Adds the differences between two optional values at this path to `found`, recursively.
 fn collect_changes(path: String, a: Option<&Value>, b: Option<&Value>, found: &mut Vec<ValueChange>) {
     match (a, b) {
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
             let only_b = b.keys().filter(|key| !a.contains_key(*key));
             for key in a.keys().chain(only_b) {
-                collect_changes(join_key(&path, key), a.get(key), b.get(key), found);
+                collect_changes(append_key_to_path(&path, key), a.get(key), b.get(key), found);
             }
         }
         (Some(Value::Array(a)), Some(Value::Array(b))) => {
@@ -45,7 +45,8 @@ fn collect_changes(path: String, a: Option<&Value>, b: Option<&Value>, found: &m
     }
 }
 
-fn join_key(path: &str, key: &str) -> String {
+/// Appends a key to a path, in brackets and quotes if the key is not a plain word.
+fn append_key_to_path(path: &str, key: &str) -> String {
     let is_word = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match (is_word, path.is_empty()) {
         (true, true) => key.to_owned(),

@@ -9,9 +9,9 @@ use ensemble_language::source::{Route, RouteStep, Span};
 use ensemble_language::template::{self, list_filter_words};
 use ensemble_language::vocabulary::{CONDITION_VARIABLES, LanguageWord, TEMPLATE_VARIABLES, chooses_agent_type};
 
-use super::cursor::{TypedText, TypingCursor, list_possible_cursors};
+use super::cursor::{PossibleTreeCursor, TypedTextKind, list_possible_cursors};
 use super::document_tree::{self, CodeLanguage};
-use super::expression_code::{self, EditedCode};
+use super::expression_code::{self, CodeAtRoute};
 use super::lexer::CodeWordKind as WordKind;
 use super::{EditorView, findings, lexer, schema, test_file_patterns};
 
@@ -70,10 +70,10 @@ pub fn list_completions(view: &EditorView<'_>, offset: usize) -> Vec<EditorCompl
 }
 
 /// Returns the completions for one interpretation of the cursor: keys, values, or names in code.
-fn completions_at_cursor(view: &EditorView<'_>, cursor: &TypingCursor, offset: usize) -> Vec<EditorCompletion> {
+fn completions_at_cursor(view: &EditorView<'_>, cursor: &PossibleTreeCursor, offset: usize) -> Vec<EditorCompletion> {
     let before = match &cursor.what {
-        TypedText::Key { others } => return complete_keys(view, cursor, others, offset),
-        TypedText::Value { before } => before,
+        TypedTextKind::Key { others } => return complete_keys(view, cursor, others, offset),
+        TypedTextKind::Value { before } => before,
     };
     let cursor_view = EditorView {
         document: Some(cursor.document.clone()),
@@ -109,7 +109,7 @@ fn is_yaml_name_char(c: char) -> bool {
 /// Returns the keys of the map at the cursor that are not in `others`, or names of agents if they are the keys.
 fn complete_keys(
     view: &EditorView<'_>,
-    cursor: &TypingCursor,
+    cursor: &PossibleTreeCursor,
     others: &[String],
     offset: usize,
 ) -> Vec<EditorCompletion> {
@@ -174,11 +174,11 @@ fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<E
     let agents = || complete_names(view.agent_names(), CompletionKind::Agent, span);
     match agent_pattern {
         Some("depends_on.*" | "dependencies.*" | "dependencies.*.agent_name") => {
-            let own_name = document_tree::agent_index(route).and_then(|at| {
+            let own_name = document_tree::containing_agent_index(route).and_then(|at| {
                 let nodes = view.document.as_ref().map(document_tree::agent_nodes)?;
                 nodes.get(at)?.get("name")?.string_text().map(ToString::to_string)
             });
-            let taken_names: Vec<String> = view.dependency_names(document_tree::agent_index(route));
+            let taken_names: Vec<String> = view.agent_dependency_names(document_tree::containing_agent_index(route));
             let is_short = pattern.ends_with("depends_on.*");
             let free = view.agent_names().into_iter().filter(|name| {
                 let is_taken = is_short && taken_names.contains(name);
@@ -216,7 +216,7 @@ fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<E
         span,
     };
     view.schema_for_kind()
-        .list_values(route)
+        .list_words_and_booleans(route)
         .into_iter()
         .map(value)
         .collect()
@@ -246,7 +246,7 @@ fn complete_code(
         return Vec::new();
     }
     let all = expression_code::lex_code(before, code);
-    let reading = EditedCode { view, route, code };
+    let reading = CodeAtRoute { view, route, code };
     let is_last = |word: &&lexer::CodeWord<'_>| word.span.end == before.len();
     let last = all.last().filter(is_last);
     // In a string that has no end: a key in brackets.
@@ -281,9 +281,9 @@ fn is_in_tag(before: &str) -> bool {
 }
 
 /// Returns the members of the value at the path. `is_text`: the member is a string in brackets, and can be any name.
-fn complete_members(reading: &EditedCode<'_>, path: &[String], span: Span, is_text: bool) -> Vec<EditorCompletion> {
+fn complete_members(reading: &CodeAtRoute<'_>, path: &[String], span: Span, is_text: bool) -> Vec<EditorCompletion> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    let members = reading.list_members(&path).into_iter();
+    let members = reading.list_member_candidates(&path).into_iter();
     // After a dot, only identifiers can be written.
     let can_stand = |name: &str| {
         is_text || (name.chars().all(is_identifier_char) && !name.starts_with(|c: char| c.is_ascii_digit()))
@@ -313,7 +313,7 @@ fn complete_members(reading: &EditedCode<'_>, path: &[String], span: Span, is_te
 }
 
 /// Returns the words with which an expression can begin.
-fn complete_expression_start(reading: &EditedCode<'_>, span: Span) -> Vec<EditorCompletion> {
+fn complete_expression_start(reading: &CodeAtRoute<'_>, span: Span) -> Vec<EditorCompletion> {
     match reading.code {
         CodeLanguage::Condition => {
             let is_condition = matches!(reading.route.0.last(), Some(RouteStep::Key(key)) if &**key == "condition");

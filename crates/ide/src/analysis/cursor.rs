@@ -14,16 +14,16 @@ use super::document_tree;
 const CURSOR_MARK: char = '\u{e000}';
 
 /// A possible position of the cursor in the tree.
-pub(super) struct TypingCursor {
+pub(super) struct PossibleTreeCursor {
     /// The tree of the text with the mark.
     pub(super) document: YamlDocument,
     /// The map, the list or the value: for a key, the map that it is in.
     pub(super) route: Route,
-    pub(super) what: TypedText,
+    pub(super) what: TypedTextKind,
 }
 
 /// The kind of text that is being typed.
-pub(super) enum TypedText {
+pub(super) enum TypedTextKind {
     /// A key of the map at the route; the other keys of the map.
     Key { others: Vec<String> },
     /// The value at the route, with the text before the cursor.
@@ -31,11 +31,11 @@ pub(super) enum TypedText {
 }
 
 /// Returns the positions in the tree that an offset can have, the most probable first. Returns none in a comment.
-pub(super) fn list_possible_cursors(text: &str, offset: usize) -> impl Iterator<Item = TypingCursor> {
+pub(super) fn list_possible_cursors(text: &str, offset: usize) -> impl Iterator<Item = PossibleTreeCursor> {
     let offset = text.floor_char_boundary(offset);
     let line = document_tree::find_line_span(text, offset);
     let (before, after) = text.split_at(offset);
-    let close = list_closing_brackets(&text[line.start..offset]);
+    let close = closing_quotes_and_brackets(&text[line.start..offset]);
     // What follows on the line is left out: it belongs to something else.
     let cut = |mark: &str, end: &str| format!("{before}{mark}{end}\n");
     let joined = |mark: &str, end: &str| format!("{before}{mark}{end}{}", &text[line.end..]);
@@ -60,18 +60,20 @@ pub(super) fn list_possible_cursors(text: &str, offset: usize) -> impl Iterator<
     }
     // A list of maps is being continued.
     tries.push(cut(&format!("- {CURSOR_MARK}"), &close));
-    tries.into_iter().filter_map(move |text| parse_cursor(&text, offset))
+    tries
+        .into_iter()
+        .filter_map(move |text| parse_with_cursor_mark(&text, offset))
 }
 
 /// Parses a text with a mark, and returns the position of the mark in the tree.
-fn parse_cursor(text: &str, offset: usize) -> Option<TypingCursor> {
+fn parse_with_cursor_mark(text: &str, offset: usize) -> Option<PossibleTreeCursor> {
     let document = document_tree::parse_tolerantly(text, Some(offset))?;
-    let (route, what) = find_mark(document.root(), &Route::root())?;
-    Some(TypingCursor { document, route, what })
+    let (route, what) = find_cursor_mark(document.root(), &Route::root())?;
+    Some(PossibleTreeCursor { document, route, what })
 }
 
 /// Returns the quotes and brackets that close those that are open at the end of the text.
-fn list_closing_brackets(text: &str) -> String {
+fn closing_quotes_and_brackets(text: &str) -> String {
     let mut open: Vec<char> = Vec::new();
     let mut quote = None;
     let mut is_comment = false;
@@ -104,35 +106,35 @@ fn closing_brackets_of_earlier_line(text: &str, line: usize, offset: usize) -> O
     let starts = starts.chain([0]).take(MOST_LINES);
     let is_opening = |start: &usize| {
         let end = text[*start..].find('\n').map_or(text.len(), |length| start + length);
-        let close = list_closing_brackets(&text[*start..end]);
+        let close = closing_quotes_and_brackets(&text[*start..end]);
         !close.is_empty() && close.ends_with([']', '}'])
     };
     let mut opening = starts
         .filter(is_opening)
-        .map(|start| list_closing_brackets(&text[start..offset]));
+        .map(|start| closing_quotes_and_brackets(&text[start..offset]));
     opening.find(|close| close.ends_with([']', '}']))
 }
 
 /// Returns the route of the mark, and the kind of text that contains the mark.
-fn find_mark(node: &YamlNode, route: &Route) -> Option<(Route, TypedText)> {
+fn find_cursor_mark(node: &YamlNode, route: &Route) -> Option<(Route, TypedTextKind)> {
     match &node.content {
         YamlContent::Scalar(scalar) => {
             let before = scalar.text.split_once(CURSOR_MARK)?.0.to_owned();
-            Some((route.clone(), TypedText::Value { before }))
+            Some((route.clone(), TypedTextKind::Value { before }))
         }
         YamlContent::Sequence(items) => {
             let mut items = items.iter().enumerate();
-            items.find_map(|(at, item)| find_mark(item, &route.with_index(at)))
+            items.find_map(|(at, item)| find_cursor_mark(item, &route.with_index(at)))
         }
         YamlContent::Mapping(entries) => {
             if entries.iter().any(|entry| entry.key.contains(CURSOR_MARK)) {
                 let other_entries = entries.iter().filter(|entry| !entry.key.contains(CURSOR_MARK));
                 let other_keys = other_entries.map(|entry| entry.key.to_string()).collect();
-                return Some((route.clone(), TypedText::Key { others: other_keys }));
+                return Some((route.clone(), TypedTextKind::Key { others: other_keys }));
             }
             entries
                 .iter()
-                .find_map(|entry| find_mark(&entry.value, &route.with_key(entry.key.clone())))
+                .find_map(|entry| find_cursor_mark(&entry.value, &route.with_key(entry.key.clone())))
         }
     }
 }

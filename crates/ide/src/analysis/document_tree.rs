@@ -168,7 +168,7 @@ pub(super) fn list_dependency_names(agent: &YamlNode) -> Vec<&str> {
 }
 
 /// Returns the index of the agent that contains the route.
-pub(super) fn agent_index(route: &Route) -> Option<usize> {
+pub(super) fn containing_agent_index(route: &Route) -> Option<usize> {
     match route.0.as_slice() {
         [RouteStep::Key(key), RouteStep::Index(at), ..] if &**key == "agents" => Some(*at),
         _ => None,

@@ -59,7 +59,7 @@ impl<'v> EditorView<'v> {
     }
 
     /// Returns the type of the output of the agent, as far as its files or its schema define the type.
-    pub(super) fn output_type(&self, name: &str) -> ValueType {
+    pub(super) fn agent_output_type(&self, name: &str) -> ValueType {
         let ensemble_and_agent = self.ensemble.as_ref().zip(self.find_known_agent(name));
         let known_type = ensemble_and_agent.and_then(|(ensemble, agent)| self.context.output_type(ensemble, agent));
         let schema = || {
@@ -88,7 +88,7 @@ impl<'v> EditorView<'v> {
     }
 
     /// Returns the dependencies of the agent with this index. Returns all agents if there is no such agent.
-    pub(super) fn dependency_names(&self, agent: Option<usize>) -> Vec<String> {
+    pub(super) fn agent_dependency_names(&self, agent: Option<usize>) -> Vec<String> {
         let agents = self
             .document
             .as_ref()
@@ -137,11 +137,11 @@ pub fn tested_ensemble_path(text: &str, path: &Path) -> Option<PathBuf> {
     let node = document.as_ref().and_then(|document| document.root().get("ensemble"));
     let written_name = node.and_then(|node| node.string_text()).map(|name| name.to_string());
     let ensemble_name = written_name.or_else(|| default_ensemble_name(path.file_name()?.to_str()?))?;
-    Some(normalize_path(&path.parent()?.join(ensemble_name)))
+    Some(remove_dot_components(&path.parent()?.join(ensemble_name)))
 }
 
 /// Returns the path without `.` and `..` components, as editors name files.
-fn normalize_path(path: &Path) -> PathBuf {
+fn remove_dot_components(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

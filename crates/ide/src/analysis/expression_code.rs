@@ -95,25 +95,25 @@ pub(super) struct MemberCandidate {
 }
 
 /// A condition or a template at a route of an ensemble.
-pub(super) struct EditedCode<'r> {
+pub(super) struct CodeAtRoute<'r> {
     pub(super) view: &'r EditorView<'r>,
     pub(super) route: &'r Route,
     pub(super) code: CodeLanguage,
 }
 
-impl EditedCode<'_> {
+impl CodeAtRoute<'_> {
     /// Returns the names that can follow the path and a dot.
-    pub(super) fn list_members(&self, path: &[&str]) -> Vec<MemberCandidate> {
+    pub(super) fn list_member_candidates(&self, path: &[&str]) -> Vec<MemberCandidate> {
         match (path, self.code) {
             (["outputs" | "executions" | "agent_execution_count"], CodeLanguage::Condition) => {
-                agent_members(self.view.agent_names())
+                agent_member_candidates(self.view.agent_names())
             }
-            (["dependencies"], CodeLanguage::Template) => agent_members(self.list_agent_dependencies()),
+            (["dependencies"], CodeLanguage::Template) => agent_member_candidates(self.list_agent_dependencies()),
             (["inputs"], _) => members_with_detail(self.view.list_keys_under("inputs"), "an input"),
             (["context"], _) => {
-                let mut members = agent_members(self.view.agent_names());
+                let mut members = agent_member_candidates(self.view.agent_names());
                 for agent in self.view.agent_names() {
-                    members.extend(field_members(&self.view.output_type(&agent)));
+                    members.extend(field_member_candidates(&self.view.agent_output_type(&agent)));
                 }
                 members.extend(members_with_detail(self.view.list_keys_under("inputs"), "an input"));
                 let mut seen_names = Vec::new();
@@ -135,7 +135,7 @@ impl EditedCode<'_> {
             ),
             _ => self
                 .type_at_path(path)
-                .map(|known| field_members(&known))
+                .map(|known| field_member_candidates(&known))
                 .unwrap_or_default(),
         }
     }
@@ -153,13 +153,14 @@ impl EditedCode<'_> {
         self.view.find_known_agent(&agent)?;
         let value_type = rest
             .iter()
-            .fold(self.view.output_type(&agent), |known, key| known.key_type(key));
+            .fold(self.view.agent_output_type(&agent), |known, key| known.key_type(key));
         (!value_type.is_any()).then_some(value_type)
     }
 
     /// Returns the agents on which the agent at the route depends.
     pub(super) fn list_agent_dependencies(&self) -> Vec<String> {
-        self.view.dependency_names(document_tree::agent_index(self.route))
+        self.view
+            .agent_dependency_names(document_tree::containing_agent_index(self.route))
     }
 
     /// Returns the agent of the dependency to which the condition at the route belongs.
@@ -173,7 +174,7 @@ impl EditedCode<'_> {
 }
 
 /// Converts names of agents to candidates.
-fn agent_members(names: Vec<String>) -> Vec<MemberCandidate> {
+fn agent_member_candidates(names: Vec<String>) -> Vec<MemberCandidate> {
     let agent = |name| MemberCandidate {
         name,
         detail: "an agent".to_owned(),
@@ -193,7 +194,7 @@ fn members_with_detail(names: impl IntoIterator<Item = String>, detail: &str) ->
 }
 
 /// Returns the known keys of the type as candidates.
-fn field_members(known: &ValueType) -> Vec<MemberCandidate> {
+fn field_member_candidates(known: &ValueType) -> Vec<MemberCandidate> {
     let fields = known.map_fields().into_iter().flat_map(|fields| &fields.known_keys);
     let member = |(name, (value, _)): (&String, &(ValueType, bool))| MemberCandidate {
         name: name.clone(),

@@ -84,10 +84,15 @@ impl<'s> FolderChecks<'s> {
 
     /// Checks a text as the content of this file, with the configured levels. Returns `None` if `is_wanted` returns false
     /// before the slow checks.
-    pub fn check_text(&self, path: &Path, text: &Arc<str>, is_wanted: &dyn Fn() -> bool) -> Option<Vec<Diagnostic>> {
+    pub fn check_text_if_wanted(
+        &self,
+        path: &Path,
+        text: &Arc<str>,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Option<Vec<Diagnostic>> {
         let source = SourceText::new(self.display_path(path), text.clone());
         if EditedFileKind::for_path(path, self.project) != EditedFileKind::Ensemble {
-            return Some(self.check_other_file(path, &source));
+            return Some(self.check_configuration_or_tests(path, &source));
         }
         let loaded = loader::load_ensemble(&source);
         let is_ensemble = loaded.looks_like_ensemble();
@@ -103,7 +108,7 @@ impl<'s> FolderChecks<'s> {
             return TextFindings {
                 is_yaml: loader::parse_yaml_partially(source).is_ok(),
                 is_whole: true,
-                findings: self.check_other_file(path, source),
+                findings: self.check_configuration_or_tests(path, source),
             };
         }
         let loaded = loader::load_ensemble(source);
@@ -120,7 +125,7 @@ impl<'s> FolderChecks<'s> {
     }
 
     /// Checks a configuration or a test file.
-    fn check_other_file(&self, path: &Path, source: &SourceText) -> Vec<Diagnostic> {
+    fn check_configuration_or_tests(&self, path: &Path, source: &SourceText) -> Vec<Diagnostic> {
         let shown_path = self.project.relative_path(path);
         self.apply_configured_levels(match EditedFileKind::for_path(path, self.project) {
             EditedFileKind::Configuration => self.checks.check_configuration(source, &shown_path, self.project),
@@ -139,7 +144,7 @@ impl<'s> FolderChecks<'s> {
     }
 
     /// Returns the findings about the configurations of the folder. An unreadable configuration is only reported by the first call.
-    pub fn take_configuration_findings(&mut self) -> Vec<Diagnostic> {
+    pub fn check_folder_configurations(&mut self) -> Vec<Diagnostic> {
         let mut faults: Vec<Diagnostic> = self
             .folder
             .take_config_error()

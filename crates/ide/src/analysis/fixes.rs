@@ -21,7 +21,7 @@ pub fn list_fixes_in_range(findings: &[Diagnostic], range: Span) -> impl Iterato
 }
 
 /// Returns the text after all safe fixes, in rounds. Returns `None` if there are no safe fixes.
-pub fn apply_safe_fixes(path: &Path, text: &str, place: &FolderChecks<'_>) -> Option<String> {
+pub fn text_with_safe_fixes(path: &Path, text: &str, place: &FolderChecks<'_>) -> Option<String> {
     let source = SourceText::new(place.display_path(path), text);
     let fixed = fix_text(&source, false, |source| place.check_for_fixes(path, source));
     (fixed.applied_fixes > 0).then(|| fixed.source.text().to_string())

@@ -11,9 +11,9 @@ use ensemble_language::vocabulary::{self, CONDITION_VARIABLES, TEMPLATE_VARIABLE
 use serde_json::Value;
 
 use super::document_tree::{self, CodeLanguage, KeyOrScalar};
-use super::expression_code::{self, EditedCode};
+use super::expression_code::{self, CodeAtRoute};
 use super::lexer::{CodeWord, CodeWordKind};
-use super::name_occurrences::{NameOccurrence, NameSubject};
+use super::name_occurrences::{NameOccurrence, NamedItemKind};
 use super::{EditorView, name_occurrences};
 
 /// The hover text at a position, in Markdown, with the span that it describes.
@@ -34,8 +34,8 @@ pub fn find_hover_text(view: &EditorView<'_>, offset: usize) -> Option<HoverText
     let document = view.document.as_ref()?;
     if let Some(occurrence) = name_occurrences::find_occurrence_at(view, offset) {
         let text = match occurrence.subject {
-            NameSubject::Agent => describe_agent(view, &occurrence.name),
-            NameSubject::Tool => describe_tool(view, &occurrence),
+            NamedItemKind::Agent => describe_agent(view, &occurrence.name),
+            NamedItemKind::Tool => describe_tool(view, &occurrence),
             NameSubject::Input => describe_input(view, &occurrence.name),
         };
         let span = occurrence.whole_span;
@@ -83,14 +83,14 @@ fn hover_for_key(view: &EditorView<'_>, spot: &KeyOrScalar<'_>) -> Option<HoverT
 /// Returns the meaning of a word of the schema, such as `on_error: continue`, or the description of a model profile.
 fn hover_for_value(view: &EditorView<'_>, spot: &KeyOrScalar<'_>) -> Option<HoverText> {
     let word = spot.node.string_text()?;
-    let values = view.schema_for_kind().list_values(&spot.route);
+    let values = view.schema_for_kind().list_words_and_booleans(&spot.route);
     let meaning = values
         .iter()
         .find(|value| *value.text == **word)
         .and_then(|value| value.meaning);
     let text = match meaning {
         Some(meaning) => meaning.to_owned(),
-        None if is_profile_route(&spot.route.to_string()) => describe_profile(view, word)?,
+        None if is_profile_name_route(&spot.route.to_string()) => describe_profile(view, word)?,
         None => return None,
     };
     Some(HoverText {
@@ -100,7 +100,7 @@ fn hover_for_value(view: &EditorView<'_>, spot: &KeyOrScalar<'_>) -> Option<Hove
 }
 
 /// Returns whether the value at this route is the name of a model profile.
-fn is_profile_route(route: &str) -> bool {
+fn is_profile_name_route(route: &str) -> bool {
     route.ends_with("model_profile") || route.starts_with("tools.") && route.ends_with(".summarize_with")
 }
 
@@ -168,7 +168,7 @@ fn describe_code_word(
         && let Some(meaning) = variables.iter().find(|variable| variable.name == word.text)
     {
         let kind = match (word.text, code) {
-            ("output", CodeLanguage::Condition) => EditedCode { view, route, code }
+            ("output", CodeLanguage::Condition) => CodeAtRoute { view, route, code }
                 .type_at_path(&["output"])
                 .map(|known| describe_type(&known)),
             _ => None,
@@ -178,7 +178,7 @@ fn describe_code_word(
     }
     let path = expression_code::path_before_word(all, at + 1);
     let value_type =
-        EditedCode { view, route, code }.type_at_path(&path.iter().map(String::as_str).collect::<Vec<_>>())?;
+        CodeAtRoute { view, route, code }.type_at_path(&path.iter().map(String::as_str).collect::<Vec<_>>())?;
     Some(format!("**`{}`**: {}", path.join("."), describe_type(&value_type)))
 }
 
@@ -200,7 +200,7 @@ fn describe_agent(view: &EditorView<'_>, name: &str) -> String {
     if !needed.is_empty() {
         text.push_str(&format!("\n\nDepends on {}.", needed.join(", ")));
     }
-    let output = view.output_type(name);
+    let output = view.agent_output_type(name);
     if !output.is_any() {
         text.push_str(&format!("\n\nOutput: {}", describe_type(&output)));
     }

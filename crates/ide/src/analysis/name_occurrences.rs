@@ -11,7 +11,7 @@ use super::{EditorView, test_file_patterns};
 
 /// The subject of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameSubject {
+pub enum NamedItemKind {
     /// An agent.
     Agent,
     /// An entry of `tools`.
@@ -20,7 +20,7 @@ pub enum NameSubject {
     Input,
 }
 
-impl NameSubject {
+impl NamedItemKind {
     /// Returns the word for it, with its article.
     pub fn with_article(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl NameSubject {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameOccurrence {
     /// What is named.
-    pub subject: NameSubject,
+    pub subject: NamedItemKind,
     /// The name.
     pub name: String,
     /// The bytes of the name.
@@ -59,7 +59,7 @@ impl NameOccurrence {
 #[derive(Debug, Clone, Copy)]
 pub struct RenameTarget<'t> {
     /// What it is.
-    pub subject: NameSubject,
+    pub subject: NamedItemKind,
     /// Its name.
     pub name: &'t str,
     /// Whether the context has the output of the agent, or the value of the input, under this name.
@@ -148,7 +148,7 @@ pub fn list_same_occurrences(view: &EditorView<'_>, offset: usize) -> Option<Vec
 }
 
 /// Returns the span of the name where the agent, tool or input is defined.
-pub fn find_definition_span(view: &EditorView<'_>, what: NameSubject, name: &str) -> Option<Span> {
+pub fn find_definition_span(view: &EditorView<'_>, what: NamedItemKind, name: &str) -> Option<Span> {
     let mut all = list_name_occurrences(view).into_iter();
     all.find(|one| one.is_definition && one.subject == what && one.name == name)
         .map(|one| one.span)
@@ -318,7 +318,7 @@ impl<'d> OccurrenceFinder<'d> {
     fn add_agent(&mut self, agent: &str, span: Span, form: NameForm, is_definition: bool) {
         if self.agents.contains(&agent) {
             self.found.push(NameOccurrence {
-                subject: NameSubject::Agent,
+                subject: NamedItemKind::Agent,
                 name: agent.to_owned(),
                 span,
                 whole_span: span,
@@ -346,7 +346,7 @@ impl<'d> OccurrenceFinder<'d> {
     fn add_tool(&mut self, name: &str, span: Span, whole: Span, is_definition: bool) {
         if self.tools.contains(&name) {
             self.found.push(NameOccurrence {
-                subject: NameSubject::Tool,
+                subject: NamedItemKind::Tool,
                 name: name.to_owned(),
                 span,
                 whole_span: whole,
@@ -390,8 +390,8 @@ impl<'d> OccurrenceFinder<'d> {
                 continue;
             }
             let (what, known) = match (self.agents.contains(&outer), self.tools.contains(&outer)) {
-                (true, _) => (NameSubject::Agent, true),
-                (false, known) => (NameSubject::Tool, known),
+                (true, _) => (NamedItemKind::Agent, true),
+                (false, known) => (NamedItemKind::Tool, known),
             };
             if known {
                 self.found.push(NameOccurrence {

@@ -15,7 +15,7 @@ use super::{document_tree, tested_ensemble_path};
 const MAX_SEARCHED_FILES: usize = 500;
 
 /// Returns whether another ensemble of the folder contains the file name of the script. Reads the files from disk.
-pub fn is_shared_script(script: &Path, ensemble: &Path) -> bool {
+pub fn is_script_named_elsewhere(script: &Path, ensemble: &Path) -> bool {
     let (Some(folder), Some(name)) = (ensemble.parent(), script.file_name().and_then(|name| name.to_str())) else {
         return true;
     };

@@ -14,7 +14,7 @@ use ensemble_language::source::{SourceText, Span};
 use ensemble_language::template;
 use ensemble_language::yaml::edit::{SpellingContext, TextEdit, apply_edits, spell_string};
 
-use super::name_occurrences::{self, NameForm, NameOccurrence, NameSubject, RenameTarget};
+use super::name_occurrences::{self, NameForm, NameOccurrence, NamedItemKind, RenameTarget};
 use super::{EditorView, script_occurrences};
 
 /// The edits of a rename in the text and in other files.
@@ -25,7 +25,7 @@ pub struct RenameEdits {
     /// The edits of scripts and test files: each with its name as the project sees it, its text and its edits.
     pub other_files: Vec<(PathBuf, String, Vec<TextEdit>)>,
     /// What has the new name; `None`: nothing, because it has it already.
-    pub subject: Option<NameSubject>,
+    pub subject: Option<NamedItemKind>,
     /// The scripts and ensembles that perhaps name the subject, and are not changed.
     pub unchanged_files: Vec<PathBuf>,
     /// Whether the context has the output of the agent, or the value of the input, under its name.
@@ -112,7 +112,7 @@ pub fn rename_symbol(
         .filter(|one| one.has_same_subject(&occurrence))
         .map(|one| edit_occurrence(view.text, &one, new))
         .collect();
-    check_same_findings(view.text, &edits, occurrence.subject, new)?;
+    check_findings_unchanged(view.text, &edits, occurrence.subject, new)?;
     let target = RenameTarget {
         subject: occurrence.subject,
         name: &occurrence.name,
@@ -125,9 +125,9 @@ pub fn rename_symbol(
         ..RenameEdits::default()
     };
     match occurrence.subject {
-        NameSubject::Tool => renamed.unchanged_files = list_scripts_naming_tool(view, &occurrence.name),
-        NameSubject::Agent => rename_in_scripts(view, &target, new, around.is_shared, &mut renamed),
-        NameSubject::Input => {
+        NamedItemKind::Tool => renamed.unchanged_files = list_scripts_naming_tool(view, &occurrence.name),
+        NamedItemKind::Agent => rename_in_scripts(view, &target, new, around.is_shared, &mut renamed),
+        NamedItemKind::Input => {
             rename_in_scripts(view, &target, new, around.is_shared, &mut renamed);
             renamed.unchanged_files.extend((around.find_callers)(&occurrence.name));
         }
@@ -144,26 +144,26 @@ pub fn rename_symbol(
 /// Returns whether the context has the output of the agent, or the value of the input, under its name.
 fn is_in_context(view: &EditorView<'_>, occurrence: &NameOccurrence) -> bool {
     match occurrence.subject {
-        NameSubject::Agent => view
+        NamedItemKind::Agent => view
             .find_known_agent(&occurrence.name)
             .is_some_and(|agent| *agent.state_key() == agent.name),
-        NameSubject::Input => {
+        NamedItemKind::Input => {
             let agents = view.ensemble.iter().flat_map(|ensemble| &ensemble.agents);
             !agents.into_iter().any(|agent| **agent.state_key() == *occurrence.name)
         }
-        NameSubject::Tool => false,
+        NamedItemKind::Tool => false,
     }
 }
 
 /// Checks that the name is valid and that no other agent, tool or input has it.
-fn check_new_name(view: &EditorView<'_>, what: NameSubject, new: &str) -> Result<(), String> {
+fn check_new_name(view: &EditorView<'_>, what: NamedItemKind, new: &str) -> Result<(), String> {
     let (is_valid, rule, others) = match what {
-        NameSubject::Agent => (
+        NamedItemKind::Agent => (
             is_name(new),
             "use letters, digits, `_`, `.` and `-`, and begin with a letter or digit",
             view.agent_names(),
         ),
-        NameSubject::Tool => (
+        NamedItemKind::Tool => (
             is_tool_name(new),
             "use at most 64 letters, digits, `_` and `-`",
             view.list_keys_under("tools"),
@@ -209,7 +209,7 @@ pub fn rename_in_other_file(path: &Path, text: &str, target: &RenameTarget<'_>, 
     if is_test_file(name) {
         return Ok(apply_edits(text, &rename_in_test_file(text, target, new)));
     }
-    let occurrences = script_occurrences::list_script_occurrences(text, target);
+    let occurrences = script_occurrences::list_agent_names_in_script(text, target);
     let occurrences = occurrences.ok_or("the script redefines the variables that contain the name")?;
     let edits: Vec<TextEdit> = occurrences.iter().map(|one| edit_occurrence(text, one, new)).collect();
     Ok(apply_edits(text, &edits))
@@ -248,16 +248,16 @@ fn edit_yaml_name(text: &str, at: &NameOccurrence, new: &str) -> (Span, String) 
 }
 
 /// Checks that the edits do not change the findings of the text.
-fn check_same_findings(text: &str, edits: &[TextEdit], what: NameSubject, new: &str) -> Result<(), String> {
+fn check_findings_unchanged(text: &str, edits: &[TextEdit], what: NamedItemKind, new: &str) -> Result<(), String> {
     let changed = apply_edits(text, edits);
     if collect_finding_codes(text) == collect_finding_codes(&changed) {
         return Ok(());
     }
     Err(match what {
-        NameSubject::Agent | NameSubject::Input => {
+        NamedItemKind::Agent | NamedItemKind::Input => {
             format!("the name `{new}` would change the meaning of a condition or a template; edit it by hand")
         }
-        NameSubject::Tool => {
+        NamedItemKind::Tool => {
             format!("the name `{new}` would change the findings of the file; choose another name")
         }
     })
@@ -308,7 +308,7 @@ fn rename_in_scripts(
             .tools
             .iter()
             .any(|(_, tool)| matches!(&tool.kind, ToolKind::Script { script: one, .. } if one == script));
-        let occurrences = script_occurrences::list_script_occurrences(&script_text.text, target);
+        let occurrences = script_occurrences::list_agent_names_in_script(&script_text.text, target);
         let names_it = occurrences.as_ref().is_none_or(|all| !all.is_empty());
         if !names_it {
             continue;

@@ -37,7 +37,7 @@ impl EditorSchema {
 
     /// Returns the schemas of the value at a route. A value can have several forms.
     fn schemas_at(self, route: &Route) -> Vec<&'static Value> {
-        let mut schemas = self.expand_forms(self.0);
+        let mut schemas = self.expand_referenced_schemas(self.0);
         for step in &route.0 {
             let next = |schema: &&'static Value| match step {
                 RouteStep::Index(_) => schema.get("items"),
@@ -49,14 +49,14 @@ impl EditorSchema {
             schemas = schemas
                 .iter()
                 .filter_map(next)
-                .flat_map(|schema| self.expand_forms(schema))
+                .flat_map(|schema| self.expand_referenced_schemas(schema))
                 .collect();
         }
         schemas
     }
 
     /// Returns the schema, and all schemas that it refers to or combines for the same value.
-    fn expand_forms(self, schema: &'static Value) -> Vec<&'static Value> {
+    fn expand_referenced_schemas(self, schema: &'static Value) -> Vec<&'static Value> {
         let mut schemas = vec![schema];
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
             let name = name.trim_start_matches("#/$defs/");
@@ -65,12 +65,12 @@ impl EditorSchema {
                     .get("$defs")
                     .and_then(|all| all.get(name))
                     .into_iter()
-                    .flat_map(|schema| self.expand_forms(schema)),
+                    .flat_map(|schema| self.expand_referenced_schemas(schema)),
             );
         }
         for word in ["oneOf", "anyOf"] {
             let alternatives = schema.get(word).and_then(Value::as_array).into_iter().flatten();
-            schemas.extend(alternatives.flat_map(|schema| self.expand_forms(schema)));
+            schemas.extend(alternatives.flat_map(|schema| self.expand_referenced_schemas(schema)));
         }
         schemas
     }
@@ -89,7 +89,7 @@ impl EditorSchema {
             if keys.iter().all(|known| known.name != name) {
                 keys.push(SchemaKey {
                     name,
-                    forms: self.expand_forms(schema),
+                    forms: self.expand_referenced_schemas(schema),
                 });
             }
         }
@@ -101,7 +101,7 @@ impl EditorSchema {
         let schemas = self.schemas_at(route);
         let text = schemas.iter().find_map(|schema| schema.get("description")?.as_str())?;
         let example = schemas.iter().find_map(|schema| schema.get("examples")?.get(0));
-        let values = self.list_values(route);
+        let values = self.list_words_and_booleans(route);
         let mut meaning = text.to_owned();
         for value in values.iter().filter(|value| value.meaning.is_some()) {
             meaning.push_str(&format!("\n- `{}`: {}", value.text, value.meaning.unwrap_or_default()));
@@ -114,7 +114,7 @@ impl EditorSchema {
     }
 
     /// Returns the words and booleans that can be the value at a route.
-    pub(super) fn list_values(self, route: &Route) -> Vec<SchemaValue> {
+    pub(super) fn list_words_and_booleans(self, route: &Route) -> Vec<SchemaValue> {
         let mut values: Vec<SchemaValue> = Vec::new();
         for schema in self.schemas_at(route) {
             let meanings = schema.get("enumDescriptions").and_then(Value::as_array);

@@ -1,7 +1,7 @@
 //! Where Rhai scripts name agents, inputs and tools.
 
 use super::lexer::{self, CodeWord, CodeWordKind};
-use super::name_occurrences::{NameForm, NameOccurrence, NameSubject, RenameTarget};
+use super::name_occurrences::{NameForm, NameOccurrence, NamedItemKind, RenameTarget};
 
 /// Returns the variables of a script whose keys are names of agents or of inputs.
 fn name_map_variables(target: &RenameTarget<'_>) -> Vec<&'static str> {
@@ -15,7 +15,7 @@ fn name_map_variables(target: &RenameTarget<'_>) -> Vec<&'static str> {
 }
 
 /// Returns the names of an agent or an input in a script. Returns `None` if the script defines variables that hide those with the names.
-pub(super) fn list_script_occurrences(text: &str, target: &RenameTarget<'_>) -> Option<Vec<NameOccurrence>> {
+pub(super) fn list_agent_names_in_script(text: &str, target: &RenameTarget<'_>) -> Option<Vec<NameOccurrence>> {
     let words = lexer::lex_rhai_words(text);
     let variables = name_map_variables(target);
     if defines_any_name(&words, &variables) {

@@ -2,16 +2,18 @@
 
 use serde_json::{Map as JsonMap, Value, json};
 
-use super::draft::{DraftLine, DraftMap, DraftValue};
+use super::draft::{DraftMap, DraftMapLine, DraftValue};
 use super::predicate::GuardPredicate;
-use super::values::{self, means_true, scalar_text, to_json as value_of};
-use super::{ImportTask, agent_names, find_key_span, has_text, key_advice, map_entries, profiles, template_text};
+use super::values::{self, is_true_value, scalar_or_empty_text, to_json as value_of};
+use super::{
+    ImportTask, agent_names, find_key_span, has_nonblank_text, key_advice, list_map_entries, profiles, template_text,
+};
 use ensemble_language::loader::document::{YamlContent, YamlEntry, YamlNode};
 use ensemble_language::names::is_script_member_name;
 use ensemble_language::source::Span;
 use ensemble_language::vocabulary::{AgentType, TYPE_CHOOSING_KEYS};
 
-/// The keys that define what an agent of llm-orc runs; the first one that is present is used.
+/// Kind of an llm-orc agent, by the first present key that defines what the agent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImportedAgentKind {
     Script,
@@ -23,8 +25,8 @@ pub(super) enum ImportedAgentKind {
     None,
 }
 
-/// The keys of llm-orc that say what an agent runs, in the order in which they count.
-const CHOOSING_KEYS: [&str; 7] = [
+/// Keys of llm-orc that define what an agent runs, in order of precedence.
+const KIND_KEYS: [&str; 7] = [
     "script",
     "loop",
     "dispatch",
@@ -34,21 +36,22 @@ const CHOOSING_KEYS: [&str; 7] = [
     "input",
 ];
 
-/// The script of llm-orc that asks a person.
-const ASKS: &str = "get_user_input.py";
+/// Script of llm-orc that asks a person.
+const USER_INPUT_SCRIPT: &str = "get_user_input.py";
 
 impl ImportedAgentKind {
-    pub(super) fn for_agent(agent: &YamlNode) -> Self {
-        let chosen_key = CHOOSING_KEYS.into_iter().find(|key| {
+    /// Returns the kind of the agent, by the first kind key with a value.
+    pub(super) fn detect_agent_kind(agent: &YamlNode) -> Self {
+        let chosen_key = KIND_KEYS.into_iter().find(|key| {
             let value = agent.get(key);
             value.is_some_and(|node| value_of(node) != Value::Null)
         });
-        chosen_key.and_then(Self::from_key).unwrap_or(Self::None)
+        chosen_key.and_then(Self::from_kind_key).unwrap_or(Self::None)
     }
 
-    /// Returns the kind of the agents that have this key: the kind of the language, or one that only llm-orc has.
-    fn from_key(key: &str) -> Option<Self> {
-        if !CHOOSING_KEYS.contains(&key) {
+    /// Returns the kind of agents with this key. Returns `None` for other keys.
+    fn from_kind_key(key: &str) -> Option<Self> {
+        if !KIND_KEYS.contains(&key) {
             return None;
         }
         let choosing_entry = TYPE_CHOOSING_KEYS.into_iter().find(|(chooser, _)| *chooser == key);
@@ -65,27 +68,28 @@ impl ImportedAgentKind {
 }
 
 /// Keys with model settings, which belong to a profile in this language.
-const SAMPLING: [&str; 5] = ["temperature", "max_tokens", "top_p", "seed", "options"];
+const MODEL_SETTING_KEYS: [&str; 5] = ["temperature", "max_tokens", "top_p", "seed", "options"];
 
 impl<'a> ImportTask<'a> {
-    /// Converts all agents, and adds one for the coordinator.
+    /// Converts all agents, and adds an agent for the coordinator.
     pub(super) fn convert_agents(&mut self, list: &'a YamlNode) -> Vec<(DraftValue, Option<Span>)> {
         let items = list.items().unwrap_or_default();
         let mut agents: Vec<(DraftValue, Option<Span>)> = Vec::new();
         for (index, item) in items.iter().enumerate() {
             agents.push((DraftValue::Map(self.convert_agent(index, item)), Some(item.span)));
         }
-        let all: Vec<String> = self.names.new_names().map(str::to_owned).collect();
+        let all: Vec<String> = self.names.list_new_names().map(str::to_owned).collect();
         agents.extend(self.convert_coordinator(all));
         agents
     }
 
+    /// Converts the agent at this index.
     fn convert_agent(&mut self, index: usize, item: &'a YamlNode) -> DraftMap {
         let mut map = DraftMap::default();
-        let (old, new) = self.names.names_at(index);
+        let (old, new) = self.names.old_and_new_name(index);
         let (old, new) = (old.map(str::to_owned), new.to_owned());
-        let all = map_entries(item);
-        map.put_value("name", new.as_str(), find_key_span(all, "name"));
+        let all = list_map_entries(item);
+        map.put_plain_value("name", new.as_str(), find_key_span(all, "name"));
         if old.as_deref() != Some(&new) {
             let span = item.get("name").map_or(item.span, |node| node.span);
             let message = match &old {
@@ -95,22 +99,22 @@ impl<'a> ImportTask<'a> {
             let help = if self.names.find_new_name(&new).is_some() {
                 "give each agent its own name"
             } else {
-                agent_names::HELP
+                agent_names::NAME_RULE_HELP
             };
-            self.add_remark(span, &message, help);
+            self.add_remark_and_warning(span, &message, help);
         }
-        let kind = ImportedAgentKind::for_agent(item);
-        let dependencies = self.convert_dependencies(index, item);
+        let kind = ImportedAgentKind::detect_agent_kind(item);
+        let dependencies = self.convert_agent_dependencies(index, item);
         if kind == ImportedAgentKind::None {
             let message = format!("the agent `{new}` has no script, model, ensemble or input");
-            self.add_remark(
+            self.add_remark_and_warning(
                 item.span,
                 &message,
                 "add `script`, `model_profile`, `ensemble` or `input`",
             );
             self.put_placeholder_profile(&mut map, None);
         }
-        let mut work = AgentDraft {
+        let mut work = AgentDraftState {
             node: item,
             name: new,
             kind,
@@ -127,61 +131,64 @@ impl<'a> ImportTask<'a> {
         work.map
     }
 
-    fn convert_agent_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
+    /// Converts one key of an agent.
+    fn convert_agent_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &'a YamlEntry) {
         let from = entry.key_span;
         match &*entry.key {
             "name" => {}
             // The type follows from what the agent runs.
-            "type" => agent.map.lines.push(DraftLine::WrittenElsewhere(from)),
+            "type" => agent.map.lines.push(DraftMapLine::WrittenElsewhere(from)),
             "depends_on" | "dependencies" => match agent.dependencies.take() {
                 Some(line) => agent.map.lines.push(line),
-                None => agent.map.lines.push(DraftLine::WrittenElsewhere(from)),
+                None => agent.map.lines.push(DraftMapLine::WrittenElsewhere(from)),
             },
             "when" => self.convert_when_key(agent, entry),
-            key if ImportedAgentKind::from_key(key).is_some() => self.convert_kind_key(agent, entry),
+            key if ImportedAgentKind::from_kind_key(key).is_some() => self.convert_kind_key(agent, entry),
             // The provider is a part of the model key.
             "provider" if agent.kind == ImportedAgentKind::Llm && agent.node.get("model_profile").is_none() => {
-                agent.map.lines.push(DraftLine::WrittenElsewhere(from));
+                agent.map.lines.push(DraftMapLine::WrittenElsewhere(from));
             }
-            "system_prompt" | "role" if agent.kind == ImportedAgentKind::Llm && has_text(Some(&entry.value)) => {
+            "system_prompt" | "role"
+                if agent.kind == ImportedAgentKind::Llm && has_nonblank_text(Some(&entry.value)) =>
+            {
                 if &*entry.key == "role" && agent.node.get("system_prompt").is_some() {
                     let unconverted_line =
                         self.report_unconverted_key(entry, "`system_prompt` is present too", "keep one of them");
-                    return agent.map.put_unconverted(unconverted_line);
+                    return agent.map.put_comment(unconverted_line);
                 }
-                agent.map.put_value(
+                agent.map.put_plain_value(
                     "system_prompt",
-                    template_text::escape_template(&scalar_text(&entry.value)),
+                    template_text::escape_as_template(&scalar_or_empty_text(&entry.value)),
                     Some(from),
                 );
             }
             "prompt" if agent.kind == ImportedAgentKind::Llm => {
                 agent
                     .map
-                    .put_draft_value("prompt", values::to_draft_value(&entry.value), from)
+                    .put_draft_value("prompt", values::yaml_node_to_draft(&entry.value), from)
             }
-            "input_key" if self.convert_input_key(agent, entry) => {}
+            "input_key" if self.try_convert_input_key(agent, entry) => {}
             "parameters" | "config" if agent.kind == ImportedAgentKind::Input && agent.node.get("script").is_some() => {
-                agent.map.lines.push(DraftLine::WrittenElsewhere(from));
+                agent.map.lines.push(DraftMapLine::WrittenElsewhere(from));
             }
             "parameters" => match &entry.value.content {
                 YamlContent::Mapping(inner) if inner.is_empty() => {}
                 _ => agent
                     .map
-                    .put_draft_value("config", values::to_draft_value(&entry.value), from),
+                    .put_draft_value("config", values::yaml_node_to_draft(&entry.value), from),
             },
             "config" if agent.node.get("parameters").is_none() => {
                 agent
                     .map
-                    .put_draft_value("config", values::to_draft_value(&entry.value), from);
+                    .put_draft_value("config", values::yaml_node_to_draft(&entry.value), from);
             }
             key if agent.kind == ImportedAgentKind::Llm
-                && (SAMPLING.contains(&key) || key.starts_with("fallback_")) =>
+                && (MODEL_SETTING_KEYS.contains(&key) || key.starts_with("fallback_")) =>
             {
                 // This is part of the profile.
-                agent.map.lines.push(DraftLine::WrittenElsewhere(from));
+                agent.map.lines.push(DraftMapLine::WrittenElsewhere(from));
             }
-            "fan_out" if !means_true(&entry.value) => {}
+            "fan_out" if !is_true_value(&entry.value) => {}
             "description" | "timeout_seconds" | "output_schema" | "retry" | "on_error" | "conversation" => {
                 if agent.kind == ImportedAgentKind::Loop && &*entry.key == "conversation" {
                     let unconverted_line = self.report_unconverted_key(
@@ -189,26 +196,26 @@ impl<'a> ImportTask<'a> {
                         "the loop has its own `conversation`",
                         "change `conversation` of this agent",
                     );
-                    return agent.map.put_unconverted(unconverted_line);
+                    return agent.map.put_comment(unconverted_line);
                 }
                 if value_of(&entry.value) != Value::Null {
                     agent
                         .map
-                        .put_draft_value(&entry.key, values::to_draft_value(&entry.value), from);
+                        .put_draft_value(&entry.key, values::yaml_node_to_draft(&entry.value), from);
                 }
             }
             key => {
-                let (why, instead) = key_advice::agent_key_advice(key);
+                let (why, instead) = key_advice::find_agent_key_advice(key);
                 let unconverted_line = self.report_unconverted_key(entry, why, instead);
-                agent.map.put_unconverted(unconverted_line);
+                agent.map.put_comment(unconverted_line);
             }
         }
     }
 
-    /// The key that defines what the agent runs, or another key that could.
-    fn convert_kind_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
+    /// Converts the key that defines what the agent runs. Reports another kind key as not converted.
+    fn convert_kind_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &'a YamlEntry) {
         let from = entry.key_span;
-        let entry_kind = ImportedAgentKind::from_key(&entry.key);
+        let entry_kind = ImportedAgentKind::from_kind_key(&entry.key);
         if value_of(&entry.value) == Value::Null {
             return;
         }
@@ -218,121 +225,130 @@ impl<'a> ImportTask<'a> {
                 "an agent has only one script, model, ensemble or input",
                 "write a separate agent for it",
             );
-            return agent.map.put_unconverted(unconverted_line);
+            return agent.map.put_comment(unconverted_line);
         }
         agent.is_kind_written = true;
         match agent.kind {
             ImportedAgentKind::Script => self.convert_script_key(agent, entry),
             ImportedAgentKind::Loop => self.convert_loop_key(agent, entry),
             ImportedAgentKind::Ensemble => {
-                let name = scalar_text(&entry.value);
+                let name = scalar_or_empty_text(&entry.value);
                 if !(self.context.ensemble)(&name) {
                     let message = format!("there is no ensemble `{name}`");
-                    self.add_remark(
+                    self.add_remark_and_warning(
                         entry.value.span,
                         &message,
                         "import this ensemble into the same folder, too",
                     );
                 }
-                agent.map.put_value("ensemble", name, Some(from));
+                agent.map.put_plain_value("ensemble", name, Some(from));
             }
             ImportedAgentKind::Llm => self.convert_model_key(agent, entry),
-            ImportedAgentKind::Input => agent
-                .map
-                .put_draft_value("input", values::to_draft_value(&entry.value), from),
+            ImportedAgentKind::Input => {
+                agent
+                    .map
+                    .put_draft_value("input", values::yaml_node_to_draft(&entry.value), from)
+            }
             ImportedAgentKind::Dispatch | ImportedAgentKind::None => {
-                let (why, instead) = key_advice::agent_key_advice(&entry.key);
+                let (why, instead) = key_advice::find_agent_key_advice(&entry.key);
                 let unconverted_line = self.report_unconverted_key(entry, why, instead);
-                agent.map.put_unconverted(unconverted_line);
+                agent.map.put_comment(unconverted_line);
                 self.put_placeholder_profile(&mut agent.map, Some(from));
             }
         }
     }
 
-    fn convert_script_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
+    /// Converts a script. Converts the input script of llm-orc to an input agent. Reports a missing script file.
+    fn convert_script_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &'a YamlEntry) {
         let from = Some(entry.key_span);
-        let script = scalar_text(&entry.value);
-        if script.ends_with(ASKS) && (self.context.script)(&script).is_none() {
+        let script = scalar_or_empty_text(&entry.value);
+        if script.ends_with(USER_INPUT_SCRIPT) && (self.context.script)(&script).is_none() {
             let settings = agent.node.get("parameters").or(agent.node.get("config"));
-            let prompt = settings.and_then(|settings| settings.get("prompt")).map(scalar_text);
+            let prompt = settings
+                .and_then(|settings| settings.get("prompt"))
+                .map(scalar_or_empty_text);
             let prompt = prompt.filter(|prompt| !prompt.trim().is_empty());
-            let prompt = template_text::escape_template(prompt.as_deref().unwrap_or("Your answer?"));
-            agent.map.put_value("input", json!({"prompt": prompt}), from);
+            let prompt = template_text::escape_as_template(prompt.as_deref().unwrap_or("Your answer?"));
+            agent.map.put_plain_value("input", json!({"prompt": prompt}), from);
             agent.kind = ImportedAgentKind::Input;
             return;
         }
         match (self.context.script)(&script) {
             Some(script_path) => {
-                self.note_parsed_responses(&script, entry);
-                agent.map.put_value("script", script_path, from);
+                self.report_parsed_responses(&script, entry);
+                agent.map.put_plain_value("script", script_path, from);
             }
             None => {
                 let file = !script.contains(char::is_whitespace) && script.contains(['/', '.']);
                 if file {
                     let message = format!("there is no script `{script}`");
                     let help = "put the script into the folder of the ensemble, the project root or its `scripts` folder; copy scripts of llm-orc's package";
-                    self.add_remark(entry.value.span, &message, help);
+                    self.add_remark_and_warning(entry.value.span, &message, help);
                 }
-                agent.map.put_value("script", script, from);
+                agent.map.put_plain_value("script", script, from);
             }
         }
     }
 
-    fn convert_model_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
-        let own_prompt = has_text(agent.node.get("system_prompt")) || has_text(agent.node.get("role"));
+    /// Converts `model` or `model_profile`, and registers the profile that the agent uses.
+    fn convert_model_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &'a YamlEntry) {
+        let own_prompt =
+            has_nonblank_text(agent.node.get("system_prompt")) || has_nonblank_text(agent.node.get("role"));
         let mut overrides: Vec<&YamlEntry> = Vec::new();
-        for entry in map_entries(agent.node) {
-            if SAMPLING.contains(&&*entry.key) || entry.key.starts_with("fallback_") {
+        for entry in list_map_entries(agent.node) {
+            if MODEL_SETTING_KEYS.contains(&&*entry.key) || entry.key.starts_with("fallback_") {
                 overrides.push(entry);
             }
         }
-        let name = scalar_text(&entry.value);
+        let name = scalar_or_empty_text(&entry.value);
         let used = if &*entry.key == "model_profile" {
-            self.register_profile(&name, entry, &overrides, own_prompt, &agent.name)
+            self.register_used_profile(&name, entry, &overrides, own_prompt, &agent.name)
         } else {
-            let provider = agent.node.get("provider").map(scalar_text);
-            self.register_model(&name, provider.as_deref(), entry, &overrides, &agent.name)
+            let provider = agent.node.get("provider").map(scalar_or_empty_text);
+            self.register_used_model(&name, provider.as_deref(), entry, &overrides, &agent.name)
         };
         let (key, value) = used;
-        agent.map.put_value(key, value, Some(entry.key_span));
+        agent.map.put_plain_value(key, value, Some(entry.key_span));
     }
 
-    /// `loop`: the body depends on its own output until the condition is true.
-    fn convert_loop_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
+    /// Converts a loop to an agent that depends on its own output until the condition is true.
+    fn convert_loop_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &'a YamlEntry) {
         let from = Some(entry.key_span);
-        let Some(rounds) = AgentLoop::parse(&entry.value) else {
+        let Some(rounds) = ConvertibleLoop::parse(&entry.value) else {
             let reason = "a loop has a `body`, an `until` such as `${key}`, and `max_iterations`";
             let instead = "let an agent depend on itself with `feedback: true` and a `condition`, and set `conversation.max_turns`";
             let unconverted_line = self.report_unconverted_key(entry, reason, instead);
-            agent.map.put_unconverted(unconverted_line);
+            agent.map.put_comment(unconverted_line);
             return self.put_placeholder_profile(&mut agent.map, from);
         };
         if !(self.context.ensemble)(&rounds.body) {
             let message = format!("there is no ensemble `{}`", rounds.body);
-            self.add_remark(
+            self.add_remark_and_warning(
                 entry.value.span,
                 &message,
                 "import this ensemble into the same folder, too",
             );
         }
-        let carry = map_entries(&entry.value).iter().find(|entry| &*entry.key == "carry");
+        let carry = list_map_entries(&entry.value)
+            .iter()
+            .find(|entry| &*entry.key == "carry");
         if let Some(carry) = carry {
             let reason = "every round gets the same input";
             let instead = "in the body, read the output of the previous round from `context.dependencies`";
             let unconverted_line = self.report_unconverted_key(carry, reason, instead);
-            agent.map.put_unconverted(unconverted_line);
+            agent.map.put_comment(unconverted_line);
         }
-        agent.map.put_value("ensemble", rounds.body, from);
+        agent.map.put_plain_value("ensemble", rounds.body, from);
         // The dependency on itself is part of its dependencies.
         agent
             .map
-            .put_value("conversation", json!({"max_turns": rounds.max_turns}), None);
+            .put_plain_value("conversation", json!({"max_turns": rounds.max_turns}), None);
     }
 
-    /// A model of one dependency reads one key of its output: this can be written in a prompt.
-    fn convert_input_key(&mut self, agent: &mut AgentDraft<'a>, entry: &YamlEntry) -> bool {
+    /// Converts `input_key` of a model agent with one dependency to a prompt that reads the key. Returns `false` if this is impossible.
+    fn try_convert_input_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &YamlEntry) -> bool {
         let names = self.list_dependency_names(agent.node);
-        let key = scalar_text(&entry.value);
+        let key = scalar_or_empty_text(&entry.value);
         let word = |name: &str| {
             is_script_member_name(name)
                 && !["in", "is", "not", "and", "or", "if", "else", "true", "false", "none"].contains(&name)
@@ -346,56 +362,57 @@ impl<'a> ImportTask<'a> {
         } else {
             format!("{{{{ input }}}}\n\n{{{{ {one}.{key} }}}}")
         };
-        agent.map.put_value("prompt", prompt, Some(entry.key_span));
+        agent.map.put_plain_value("prompt", prompt, Some(entry.key_span));
         true
     }
 
-    /// `when` is converted to a condition, or is dropped.
-    fn convert_when_key(&mut self, agent: &mut AgentDraft<'a>, entry: &YamlEntry) {
+    /// Converts `when` to a condition of a dependency. Reports a condition that cannot be converted.
+    fn convert_when_key(&mut self, agent: &mut AgentDraftState<'a>, entry: &YamlEntry) {
         if value_of(&entry.value) == Value::Null {
             return;
         }
-        if self.has_converted_guard(agent.node) {
+        if self.can_convert_guard(agent.node) {
             if let Some(line) = agent.dependencies.take() {
                 agent.map.lines.push(line);
             } else {
-                agent.map.lines.push(DraftLine::WrittenElsewhere(entry.key_span));
+                agent.map.lines.push(DraftMapLine::WrittenElsewhere(entry.key_span));
             }
             return;
         }
         let reason = "only `${agent.key}` and `${agent.key} == value` can be converted";
         let unconverted_line =
             self.report_unconverted_key(entry, reason, "write a `condition` in the agent's `dependencies`");
-        agent.map.put_unconverted(unconverted_line);
+        agent.map.put_comment(unconverted_line);
     }
 
-    /// The agent gets a model that reports that it was not converted.
+    /// Adds the placeholder profile, whose model reports that the agent was not converted.
     fn put_placeholder_profile(&mut self, map: &mut DraftMap, from: Option<Span>) {
-        self.profiles.request_placeholder();
-        map.put_value("model_profile", profiles::PLACEHOLDER, from);
+        self.profiles.mark_placeholder_needed();
+        map.put_plain_value("model_profile", profiles::PLACEHOLDER_PROFILE, from);
     }
 }
 
-/// An agent while it is written.
-pub(super) struct AgentDraft<'a> {
+/// Agent during its conversion.
+pub(super) struct AgentDraftState<'a> {
     node: &'a YamlNode,
     name: String,
     kind: ImportedAgentKind,
     is_kind_written: bool,
     /// Its dependencies, until they are written at the place of their first key.
-    dependencies: Option<DraftLine>,
+    dependencies: Option<DraftMapLine>,
     map: DraftMap,
 }
 
-/// A `loop` that can be converted.
-pub(super) struct AgentLoop {
+/// Loop of llm-orc that can be converted.
+pub(super) struct ConvertibleLoop {
     body: String,
     /// The condition on the output of the body that ends the loop.
     pub(super) until: String,
     pub(super) max_turns: u64,
 }
 
-impl AgentLoop {
+impl ConvertibleLoop {
+    /// Parses a loop. Returns `None` if the loop cannot be converted.
     pub(super) fn parse(node: &YamlNode) -> Option<Self> {
         let spec: JsonMap<String, Value> = match value_of(node) {
             Value::Object(map) => map,
@@ -407,7 +424,7 @@ impl AgentLoop {
                 .as_str()
                 .filter(|body| !body.trim().is_empty())?
                 .to_owned(),
-            until: GuardPredicate::parse(spec.get("until")?.as_str()?)?.output_condition()?,
+            until: GuardPredicate::parse(spec.get("until")?.as_str()?)?.to_condition_with_all_keys()?,
             max_turns: spec
                 .get("max_iterations")?
                 .as_u64()

@@ -5,24 +5,25 @@ use ensemble_language::loader::document::YamlDocument;
 use ensemble_language::source::Span;
 use ensemble_language::yaml::edit::needs_yaml_escape;
 
-/// The comments that are not written yet.
-pub(super) struct PendingComments {
-    list: Vec<SourceComment>,
+/// Comments of the old file and remarks of the import that are not written yet.
+pub(super) struct UnwrittenComments {
+    list: Vec<PositionedComment>,
     next: usize,
     /// The ranges whose comments are shown elsewhere.
     skipped: Vec<Span>,
 }
 
-struct SourceComment {
+/// Comment with its position in the old file.
+struct PositionedComment {
     at: usize,
     text: String,
     /// Whether the import wrote the comment, not the old file.
     is_remark: bool,
 }
 
-impl PendingComments {
-    /// Returns the comments of the file, and remarks about its places.
-    pub(super) fn from_document(document: &YamlDocument, remarks: &[ImportRemark]) -> Self {
+impl UnwrittenComments {
+    /// Collects the comments of the file and the remarks, in the order of their positions. Omits modelines for editors.
+    pub(super) fn from_document_and_remarks(document: &YamlDocument, remarks: &[ImportRemark]) -> Self {
         let text = document.source().text();
         let mut list = Vec::new();
         for span in document.comments() {
@@ -34,7 +35,7 @@ impl PendingComments {
             // A comment for editors may name another schema.
             if !is_modeline {
                 let visible_chars = words.chars().map(|c| if needs_yaml_escape(c) { ' ' } else { c });
-                list.push(SourceComment {
+                list.push(PositionedComment {
                     at: span.start,
                     text: visible_chars.collect(),
                     is_remark: false,
@@ -42,7 +43,7 @@ impl PendingComments {
             }
         }
         for remark in remarks {
-            list.extend(remark.lines.iter().map(|line| SourceComment {
+            list.extend(remark.lines.iter().map(|line| PositionedComment {
                 at: remark.at,
                 text: format!("# {line}"),
                 is_remark: true,
@@ -56,12 +57,12 @@ impl PendingComments {
         }
     }
 
-    /// Drops the comments of a range of the text.
-    pub(super) fn skip_comments_in(&mut self, span: Span) {
+    /// Omits the comments of the old file in this range. Remarks stay.
+    pub(super) fn skip_comments_in_span(&mut self, span: Span) {
         self.skipped.push(span);
     }
 
-    /// Returns the comments before a place that were not copied yet.
+    /// Returns the comments before this position that were not returned yet.
     pub(super) fn take_comments_before(&mut self, place: usize) -> Vec<String> {
         let mut comments = Vec::new();
         while let Some(comment) = self.list.get(self.next).filter(|comment| comment.at < place) {

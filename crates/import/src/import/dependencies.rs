@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::agent_names::ImportedNames;
-use super::agents::{AgentLoop, ImportedAgentKind};
-use super::draft::{DraftLine, DraftValue};
+use super::agent_names::AgentNameMapping;
+use super::agents::{ConvertibleLoop, ImportedAgentKind};
+use super::draft::{DraftMapLine, DraftValue};
 use super::predicate::GuardPredicate;
-use super::values::{scalar_text, to_json as value_of};
-use super::{ImportTask, find_key_span, map_entries};
+use super::values::{scalar_or_empty_text, to_json as value_of};
+use super::{ImportTask, find_key_span, list_map_entries};
 use ensemble_language::loader::document::{YamlContent, YamlDocument, YamlNode};
 use ensemble_language::plan::graph_walks::find_reachable;
 use ensemble_language::source::Span;
 
-/// An edge of the new file.
+/// Dependency in the new file, with its position in the old file.
 struct ImportedDependency {
     /// The index of the other agent in the list.
     other: usize,
@@ -25,16 +25,16 @@ struct ImportedDependency {
 }
 
 impl<'a> ImportTask<'a> {
-    /// Returns the line with the dependencies of an agent, if it has any.
-    pub(super) fn convert_dependencies(&mut self, index: usize, agent: &'a YamlNode) -> Option<DraftLine> {
-        let mut edges = self.collect_edges(agent);
-        if let Some((other, condition)) = convert_guard(&self.names, agent) {
+    /// Returns the line with the dependencies of the agent. Returns `None` without dependencies.
+    pub(super) fn convert_agent_dependencies(&mut self, index: usize, agent: &'a YamlNode) -> Option<DraftMapLine> {
+        let mut edges = self.collect_listed_dependencies(agent);
+        if let Some((other, condition)) = convert_guard_condition(&self.names, agent) {
             match edges.iter_mut().find(|edge| edge.other == other) {
                 Some(edge) => drop(edge.more.insert("condition".to_owned(), json!(condition))),
                 None => {
-                    let from = find_key_span(map_entries(agent), "when").unwrap_or(agent.span);
+                    let from = find_key_span(list_map_entries(agent), "when").unwrap_or(agent.span);
                     let more = [("condition".to_owned(), json!(condition))].into_iter().collect();
-                    let name = self.names.names_at(other).1.to_owned();
+                    let name = self.names.old_and_new_name(other).1.to_owned();
                     edges.push(ImportedDependency {
                         other,
                         name,
@@ -46,57 +46,57 @@ impl<'a> ImportTask<'a> {
         }
         if let Some(rounds) = agent
             .get("loop")
-            .filter(|_| ImportedAgentKind::for_agent(agent) == ImportedAgentKind::Loop)
-            .and_then(AgentLoop::parse)
+            .filter(|_| ImportedAgentKind::detect_agent_kind(agent) == ImportedAgentKind::Loop)
+            .and_then(ConvertibleLoop::parse)
         {
             let condition = format!("not ({})", rounds.until);
             let more = [("feedback", json!(true)), ("condition", json!(condition))];
             edges.push(ImportedDependency {
                 other: index,
-                name: self.names.names_at(index).1.to_owned(),
+                name: self.names.old_and_new_name(index).1.to_owned(),
                 more: more.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-                from: find_key_span(map_entries(agent), "loop").unwrap_or(agent.span),
+                from: find_key_span(list_map_entries(agent), "loop").unwrap_or(agent.span),
             });
         }
         self.add_loop_conditions(agent, &mut edges);
-        self.mark_cycle_feedback(index, &mut edges);
-        self.note_skippable_dependencies(agent, &edges);
+        self.mark_back_edges_as_feedback(index, &mut edges);
+        self.report_skippable_dependencies(agent, &edges);
         let from = ["depends_on", "dependencies", "when"]
             .iter()
-            .find_map(|key| find_key_span(map_entries(agent), key));
+            .find_map(|key| find_key_span(list_map_entries(agent), key));
         if edges.is_empty() {
             return None;
         }
         if edges.iter().all(|edge| edge.more.is_empty()) {
             let names: Value = edges.into_iter().map(|edge| edge.name).collect();
-            return Some(DraftLine::new_entry("depends_on", DraftValue::Plain(names), from));
+            return Some(DraftMapLine::new_entry("depends_on", DraftValue::Plain(names), from));
         }
         let items = edges.into_iter().map(|edge| {
             let mut map = super::draft::DraftMap::default();
-            map.put_value("agent_name", edge.name, Some(edge.from));
+            map.put_plain_value("agent_name", edge.name, Some(edge.from));
             for (key, value) in edge.more {
-                map.put_value(&key, value, Some(edge.from));
+                map.put_plain_value(&key, value, Some(edge.from));
             }
             (DraftValue::Map(map), Some(edge.from))
         });
-        Some(DraftLine::new_entry(
+        Some(DraftMapLine::new_entry(
             "dependencies",
             DraftValue::List(items.collect()),
             from,
         ))
     }
 
-    /// Returns the entries of `depends_on` and `dependencies`; unknown names are reported.
-    fn collect_edges(&mut self, agent: &'a YamlNode) -> Vec<ImportedDependency> {
+    /// Returns the entries of `depends_on` and `dependencies`, each once. Reports unknown names.
+    fn collect_listed_dependencies(&mut self, agent: &'a YamlNode) -> Vec<ImportedDependency> {
         let mut edges: Vec<ImportedDependency> = Vec::new();
         for item in list_dependency_items(agent) {
             let (old, more) = parse_dependency_item(item);
-            let Some(source_index) = self.names.find_index(&old) else {
+            let Some(source_index) = self.names.find_agent_index(&old) else {
                 let message = format!("there is no agent `{old}` to depend on");
-                self.add_remark(item.span, &message, "leave it out, or add the agent");
+                self.add_remark_and_warning(item.span, &message, "leave it out, or add the agent");
                 continue;
             };
-            let name = self.names.names_at(source_index).1.to_owned();
+            let name = self.names.old_and_new_name(source_index).1.to_owned();
             let is_same_edge =
                 |edge: &ImportedDependency| edge.other == source_index && (edge.more == more || more.is_empty());
             let same = edges.iter().any(is_same_edge);
@@ -119,7 +119,7 @@ impl<'a> ImportTask<'a> {
         edges
     }
 
-    /// Returns the new names of the agents that an agent depends on.
+    /// Returns the new names of the agents in `depends_on`.
     pub(super) fn list_dependency_names(&self, agent: &YamlNode) -> Vec<String> {
         let list = agent.get("depends_on").and_then(YamlNode::items).unwrap_or_default();
         let names = list
@@ -128,12 +128,12 @@ impl<'a> ImportTask<'a> {
         names.map(str::to_owned).collect()
     }
 
-    /// Returns whether `when` was converted to a condition.
-    pub(super) fn has_converted_guard(&self, agent: &YamlNode) -> bool {
-        convert_guard(&self.names, agent).is_some()
+    /// Returns whether `when` can be converted to a condition.
+    pub(super) fn can_convert_guard(&self, agent: &YamlNode) -> bool {
+        convert_guard_condition(&self.names, agent).is_some()
     }
 
-    /// An agent that depends on a loop waits for its last round.
+    /// Adds conditions to dependencies on loops, so that an agent waits for the last round of the loop.
     fn add_loop_conditions(&self, agent: &YamlNode, edges: &mut [ImportedDependency]) {
         let items = self
             .document
@@ -147,8 +147,8 @@ impl<'a> ImportTask<'a> {
             };
             let rounds = source_agent
                 .get("loop")
-                .filter(|_| ImportedAgentKind::for_agent(source_agent) == ImportedAgentKind::Loop)
-                .and_then(AgentLoop::parse);
+                .filter(|_| ImportedAgentKind::detect_agent_kind(source_agent) == ImportedAgentKind::Loop)
+                .and_then(ConvertibleLoop::parse);
             if let Some(rounds) = rounds.filter(|_| !std::ptr::eq(&**source_agent, agent)) {
                 let condition = format!(
                     "{} or executions['{}'] >= {}",
@@ -159,12 +159,12 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// llm-orc does not allow cycles. Here a back edge is a feedback dependency.
-    fn mark_cycle_feedback(&mut self, index: usize, edges: &mut [ImportedDependency]) {
-        let own_name = self.names.names_at(index).1.to_owned();
+    /// Marks dependencies that close a cycle as feedback, and reports them. llm-orc does not allow cycles.
+    fn mark_back_edges_as_feedback(&mut self, index: usize, edges: &mut [ImportedDependency]) {
+        let own_name = self.names.old_and_new_name(index).1.to_owned();
         for edge in edges.iter_mut() {
             let feedback = edge.more.get("feedback") == Some(&Value::Bool(true));
-            if feedback || !self.graph.has_path_back(edge.other, index) {
+            if feedback || !self.graph.closes_cycle(edge.other, index) {
                 continue;
             }
             edge.more.insert("feedback".to_owned(), json!(true));
@@ -172,7 +172,7 @@ impl<'a> ImportTask<'a> {
                 "`{own_name}` and `{}` wait for each other, which llm-orc refuses",
                 edge.name
             );
-            self.add_remark(
+            self.add_remark_and_warning(
                 edge.from,
                 &message,
                 "check the dependency: it is written with `feedback: true`",
@@ -180,9 +180,9 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// llm-orc runs an agent if one of its dependencies was not skipped. Here a dependency that never ran blocks the
+    /// Reports dependencies that can be skipped. llm-orc runs the agent if one dependency was not skipped. Here a skipped one blocks the
     /// agent.
-    fn note_skippable_dependencies(&mut self, agent: &'a YamlNode, edges: &[ImportedDependency]) {
+    fn report_skippable_dependencies(&mut self, agent: &'a YamlNode, edges: &[ImportedDependency]) {
         let skipped: Vec<&ImportedDependency> = edges.iter().filter(|edge| self.graph.skipped[edge.other]).collect();
         if skipped.is_empty() || skipped.len() == edges.len() {
             return;
@@ -190,21 +190,22 @@ impl<'a> ImportTask<'a> {
         let names: Vec<String> = skipped.iter().map(|edge| format!("`{}`", edge.name)).collect();
         let message = format!("{} can be skipped, and then this agent does not run", names.join(", "));
         let help = "write two agents, or set `requires_all: false` at dependencies of which one is enough; llm-orc would run the agent";
-        let span = find_key_span(map_entries(agent), "depends_on").unwrap_or(agent.span);
-        self.add_remark(span, &message, help);
+        let span = find_key_span(list_map_entries(agent), "depends_on").unwrap_or(agent.span);
+        self.add_remark_and_warning(span, &message, help);
     }
 }
 
-/// The dependencies in the old file, as indexes in the list.
-pub(super) struct ImportedGraph {
+/// Dependencies in the old file, as indexes in the list of agents.
+pub(super) struct OldDependencyGraph {
     /// Without the edges that were already made feedback.
     listens: Vec<Vec<usize>>,
     /// The agents that llm-orc may skip: because of their own `when`, or because all their dependencies are skipped.
     skipped: Vec<bool>,
 }
 
-impl ImportedGraph {
-    pub(super) fn build(document: &YamlDocument, names: &ImportedNames) -> Self {
+impl OldDependencyGraph {
+    /// Builds the graph, and computes which agents can be skipped.
+    pub(super) fn build_from_document(document: &YamlDocument, names: &AgentNameMapping) -> Self {
         let agents = document
             .root()
             .get("agents")
@@ -216,10 +217,10 @@ impl ImportedGraph {
             for item in list_dependency_items(agent) {
                 let (old, more) = parse_dependency_item(item);
                 if more.get("feedback") != Some(&Value::Bool(true)) {
-                    source_indexes.extend(names.find_index(&old));
+                    source_indexes.extend(names.find_agent_index(&old));
                 }
             }
-            source_indexes.extend(convert_guard(names, agent).map(|(other, _)| other));
+            source_indexes.extend(convert_guard_condition(names, agent).map(|(other, _)| other));
             listens.push(source_indexes);
         }
         let guarded = |agent: &YamlNode| agent.get("when").is_some_and(|when| value_of(when) != Value::Null);
@@ -238,17 +239,16 @@ impl ImportedGraph {
         }
     }
 
-    /// Returns whether the agent at `from` depends on the agent at `index`, over agents that are not further down the
-    /// list.
+    /// Returns whether the agent at `from` depends on the agent at `index` over agents that are earlier in the list.
     ///
-    /// So a cycle is broken once: at its last agent in the list.
-    fn has_path_back(&self, from: usize, index: usize) -> bool {
+    /// A cycle is thus broken once, at its last agent in the list.
+    fn closes_cycle(&self, from: usize, index: usize) -> bool {
         let next = |at: usize| self.listens[at].iter().copied().filter(move |_| at < index);
         find_reachable(self.listens.len(), [from], next).contains(index)
     }
 }
 
-/// Returns the items of both lists; a single name is a list of one item.
+/// Returns the items of both lists. A single name counts as a list of one item.
 fn list_dependency_items(agent: &YamlNode) -> Vec<&YamlNode> {
     let mut items: Vec<&YamlNode> = Vec::new();
     for key in ["depends_on", "dependencies"] {
@@ -262,13 +262,13 @@ fn list_dependency_items(agent: &YamlNode) -> Vec<&YamlNode> {
     items
 }
 
-/// Returns the agent that an item names, and the other keys of the item.
+/// Returns the name of the agent in an item, and the other keys of the item.
 fn parse_dependency_item(item: &YamlNode) -> (String, serde_json::Map<String, Value>) {
     let mut more = serde_json::Map::new();
-    let mut name = scalar_text(item);
-    for entry in map_entries(item) {
+    let mut name = scalar_or_empty_text(item);
+    for entry in list_map_entries(item) {
         match &*entry.key {
-            "agent_name" => name = scalar_text(&entry.value),
+            "agent_name" => name = scalar_or_empty_text(&entry.value),
             key => match value_of(&entry.value) {
                 Value::Null => {}
                 value => drop(more.insert(key.to_owned(), value)),
@@ -278,8 +278,11 @@ fn parse_dependency_item(item: &YamlNode) -> (String, serde_json::Map<String, Va
     (name, more)
 }
 
-/// Returns the agent that `when` reads, and the condition on its output.
-fn convert_guard(names: &ImportedNames, agent: &YamlNode) -> Option<(usize, String)> {
-    let predicate = GuardPredicate::parse(&scalar_text(agent.get("when")?))?;
-    Some((names.find_index(&predicate.head)?, predicate.agent_condition()?))
+/// Returns the index of the agent that `when` reads, and the condition on its output.
+fn convert_guard_condition(names: &AgentNameMapping, agent: &YamlNode) -> Option<(usize, String)> {
+    let predicate = GuardPredicate::parse(&scalar_or_empty_text(agent.get("when")?))?;
+    Some((
+        names.find_agent_index(&predicate.head)?,
+        predicate.to_condition_without_agent()?,
+    ))
 }

@@ -6,15 +6,15 @@ use ensemble_language::loader::document::YamlEntry;
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::needs_yaml_escape;
 
-/// A map of the new file.
+/// Map of the new file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DraftMap {
-    pub(super) lines: Vec<DraftLine>,
+    pub(super) lines: Vec<DraftMapLine>,
 }
 
-/// An entry of a map.
+/// Line of a map in the new file: an entry, a comment, or the place of an old key.
 #[derive(Debug, Clone)]
-pub(super) enum DraftLine {
+pub(super) enum DraftMapLine {
     /// A key and its value; `from` is the old key.
     Entry {
         key: String,
@@ -22,12 +22,12 @@ pub(super) enum DraftLine {
         from: Option<Span>,
     },
     /// A part that was not converted.
-    Unconverted(UnconvertedKey),
+    Unconverted(UnconvertedKeyComment),
     /// An old key that is written elsewhere; the comments above it are written here.
     WrittenElsewhere(Span),
 }
 
-/// A value of the new file.
+/// Value of the new file, with positions in the old file.
 #[derive(Debug, Clone)]
 pub(super) enum DraftValue {
     Plain(Value),
@@ -36,9 +36,9 @@ pub(super) enum DraftValue {
     List(Vec<(DraftValue, Option<Span>)>),
 }
 
-/// A comment in place of a part.
+/// Comment that replaces a key that was not converted.
 #[derive(Debug, Clone)]
-pub(super) struct UnconvertedKey {
+pub(super) struct UnconvertedKeyComment {
     /// The old key.
     pub(super) from: Span,
     /// The range of the old file that it covers; comments in this range are part of the text.
@@ -47,8 +47,8 @@ pub(super) struct UnconvertedKey {
     pub(super) lines: Vec<String>,
 }
 
-impl UnconvertedKey {
-    /// Returns a key that is not converted: the reason, the replacement, and the text of the key.
+impl UnconvertedKeyComment {
+    /// Creates the comment with the reason, the replacement and the text of the key.
     pub(super) fn for_entry(source: &SourceText, entry: &YamlEntry, why: &str, instead: &str) -> Self {
         let covers = Span::new(entry.key_span.start, entry.value.span.end.max(entry.key_span.end));
         // An alias is at another place than its value.
@@ -66,12 +66,12 @@ impl UnconvertedKey {
         Self {
             from: entry.key_span,
             covered_span,
-            lines: lines.iter().map(|line| sanitize_comment_line(line)).collect(),
+            lines: lines.iter().map(|line| to_comment_line(line)).collect(),
         }
     }
 }
 
-/// A note, as a comment near a place of the old file.
+/// Comment of the import near a position of the old file.
 #[derive(Debug, Clone)]
 pub(super) struct ImportRemark {
     /// The byte in the old file; beyond its end for places in other files.
@@ -85,53 +85,55 @@ impl ImportRemark {
         Self {
             at,
             lines: vec![
-                sanitize_comment_line(&format!("look at this: {message}")),
-                sanitize_comment_line(&format!("  {help}")),
+                to_comment_line(&format!("look at this: {message}")),
+                to_comment_line(&format!("  {help}")),
             ],
         }
     }
 }
 
-/// Removes characters that would end the comment, or that YAML does not allow.
-fn sanitize_comment_line(text: &str) -> String {
+/// Replaces characters that would end the comment, or that YAML does not allow, by spaces.
+fn to_comment_line(text: &str) -> String {
     text.chars()
         .map(|c| if needs_yaml_escape(c) { ' ' } else { c })
         .collect()
 }
 
 impl DraftMap {
-    /// Adds a plain value.
-    pub(super) fn put_value(&mut self, key: &str, value: impl Into<Value>, from: Option<Span>) {
+    /// Adds an entry with a JSON value. `from` is the position of the old key.
+    pub(super) fn put_plain_value(&mut self, key: &str, value: impl Into<Value>, from: Option<Span>) {
         self.lines
-            .push(DraftLine::new_entry(key, DraftValue::Plain(value.into()), from));
+            .push(DraftMapLine::new_entry(key, DraftValue::Plain(value.into()), from));
     }
 
-    /// Adds any value.
+    /// Adds an entry with a draft value.
     pub(super) fn put_draft_value(&mut self, key: &str, value: DraftValue, from: Span) {
-        self.lines.push(DraftLine::new_entry(key, value, Some(from)));
+        self.lines.push(DraftMapLine::new_entry(key, value, Some(from)));
     }
 
-    pub(super) fn put_unconverted(&mut self, lost: UnconvertedKey) {
-        self.lines.push(DraftLine::Unconverted(lost));
+    /// Adds a comment that replaces a key.
+    pub(super) fn put_comment(&mut self, lost: UnconvertedKeyComment) {
+        self.lines.push(DraftMapLine::Unconverted(lost));
     }
 
-    /// Returns the value under a key.
-    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut DraftValue> {
+    /// Returns the value of the key, for changes.
+    pub(super) fn get_value_mut(&mut self, name: &str) -> Option<&mut DraftValue> {
         self.lines.iter_mut().find_map(|line| match line {
-            DraftLine::Entry { key, value, .. } if key == name => Some(value),
+            DraftMapLine::Entry { key, value, .. } if key == name => Some(value),
             _ => None,
         })
     }
 
-    /// Returns the place of a key.
-    pub(super) fn find_key(&self, name: &str) -> Option<usize> {
+    /// Returns the index of the line with this key.
+    pub(super) fn find_line_index(&self, name: &str) -> Option<usize> {
         self.lines
             .iter()
-            .position(|line| matches!(line, DraftLine::Entry { key, .. } if key == name))
+            .position(|line| matches!(line, DraftMapLine::Entry { key, .. } if key == name))
     }
 }
 
-impl DraftLine {
+impl DraftMapLine {
+    /// Creates an entry.
     pub(super) fn new_entry(key: &str, value: DraftValue, from: Option<Span>) -> Self {
         Self::Entry {
             key: key.to_owned(),

@@ -1,9 +1,10 @@
 //! Keys of llm-orc that this language does not have: why they are not converted, and what to write instead.
 
+/// Key, the reason why the key is not converted, and the replacement.
 type KeyAdvice = (&'static str, &'static str, &'static str);
 
 /// Keys of an ensemble.
-const OF_ENSEMBLES: &[KeyAdvice] = &[
+const ENSEMBLE_KEY_ADVICE: &[KeyAdvice] = &[
     (
         "validation",
         "an ensemble cannot check its own results",
@@ -35,7 +36,7 @@ const OF_ENSEMBLES: &[KeyAdvice] = &[
 ];
 
 /// Keys of an agent.
-const OF_AGENTS: &[KeyAdvice] = &[
+const AGENT_KEY_ADVICE: &[KeyAdvice] = &[
     (
         "fan_out",
         "an agent runs once for a whole list, not once for each item",
@@ -90,7 +91,7 @@ const OF_AGENTS: &[KeyAdvice] = &[
 ];
 
 /// Keys that only tell llm-orc's server how to offer an ensemble.
-const SERVING: [&str; 8] = [
+const SERVER_KEYS: [&str; 8] = [
     "topaz_skill",
     "serves",
     "raw_output",
@@ -101,20 +102,21 @@ const SERVING: [&str; 8] = [
     "relative_path",
 ];
 
-/// For a key of an ensemble: the reason, and the replacement.
-pub(super) fn ensemble_key_advice(key: &str) -> (&'static str, &'static str) {
-    if SERVING.contains(&key) {
+/// Returns the reason why a key of an ensemble is not converted, and the replacement.
+pub(super) fn find_ensemble_key_advice(key: &str) -> (&'static str, &'static str) {
+    if SERVER_KEYS.contains(&key) {
         return ("only the server of llm-orc uses it", "leave it out");
     }
-    find_advice(OF_ENSEMBLES, key)
+    find_key_advice(ENSEMBLE_KEY_ADVICE, key)
 }
 
-/// For a key of an agent: the reason, and the replacement.
-pub(super) fn agent_key_advice(key: &str) -> (&'static str, &'static str) {
-    find_advice(OF_AGENTS, key)
+/// Returns the reason why a key of an agent is not converted, and the replacement.
+pub(super) fn find_agent_key_advice(key: &str) -> (&'static str, &'static str) {
+    find_key_advice(AGENT_KEY_ADVICE, key)
 }
 
-fn find_advice(advice: &[KeyAdvice], key: &str) -> (&'static str, &'static str) {
+/// Returns the advice for the key in this list, or a general advice.
+fn find_key_advice(advice: &[KeyAdvice], key: &str) -> (&'static str, &'static str) {
     let entry = advice.iter().find(|(word, ..)| *word == key);
     entry.map_or(
         ("there is no equivalent in this language", "leave it out"),

@@ -3,7 +3,7 @@
 use ensemble_language::condition::Condition;
 use ensemble_language::names::is_script_member_name;
 
-/// The parts of a predicate of llm-orc.
+/// Predicate of llm-orc: a path in an output, and an optional value for the comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GuardPredicate {
     /// The name before the first dot.
@@ -15,10 +15,10 @@ pub(super) struct GuardPredicate {
 }
 
 impl GuardPredicate {
-    /// Parses a predicate; `None` for another kind of comparison.
+    /// Parses a predicate. Returns `None` for another kind of comparison.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (left, literal) = match text.split_once("==") {
-            Some((left, right)) => (left.trim(), Some(parse_literal(right.trim())?)),
+            Some((left, right)) => (left.trim(), Some(convert_compared_literal(right.trim())?)),
             None => (text.trim(), None),
         };
         let inner = left.strip_prefix("${")?.strip_suffix('}')?;
@@ -31,29 +31,30 @@ impl GuardPredicate {
         sound.then_some(Self { head, path, literal })
     }
 
-    /// Returns the condition on the output of the agent that is named first.
-    pub(super) fn agent_condition(&self) -> Option<String> {
+    /// Returns the condition on the output of the agent that the first name denotes. Returns `None` without a key.
+    pub(super) fn to_condition_without_agent(&self) -> Option<String> {
         if self.path.is_empty() {
             return None;
         }
-        self.render_condition(&self.path)
+        self.render_condition_on_path(&self.path)
     }
 
-    /// Returns the condition on an output in which the first word is a key.
-    pub(super) fn output_condition(&self) -> Option<String> {
+    /// Returns the condition on an output in which the first name is a key.
+    pub(super) fn to_condition_with_all_keys(&self) -> Option<String> {
         let mut path = vec![self.head.clone()];
         path.extend(self.path.iter().cloned());
-        self.render_condition(&path)
+        self.render_condition_on_path(&path)
     }
 
-    fn render_condition(&self, path: &[String]) -> Option<String> {
+    /// Renders the condition on this path. Returns `None` if the condition has a syntax error.
+    fn render_condition_on_path(&self, path: &[String]) -> Option<String> {
         let mut text = "output".to_owned();
         for (at, part) in path.iter().enumerate() {
             let word = is_script_member_name(part) && Condition::check_syntax(&format!("output.{part}")).is_ok();
             let quiet = if at == 0 { "" } else { "?" };
             text.push_str(&match word {
                 true => format!("{quiet}.{part}"),
-                false => format!("{quiet}[{}]", quote_literal(part)),
+                false => format!("{quiet}[{}]", quote_condition_literal(part)),
             });
         }
         if let Some(literal) = &self.literal {
@@ -63,7 +64,8 @@ impl GuardPredicate {
     }
 }
 
-fn parse_literal(text: &str) -> Option<String> {
+/// Converts the compared value to a literal of conditions. Returns `None` for an empty or computed value.
+fn convert_compared_literal(text: &str) -> Option<String> {
     match text {
         "" => None,
         text if text.contains("${") => None,
@@ -75,12 +77,13 @@ fn parse_literal(text: &str) -> Option<String> {
                 let inner = text.strip_prefix(*quote)?.strip_suffix(*quote)?;
                 Some(inner)
             });
-            Some(quote_literal(bare.unwrap_or(text)))
+            Some(quote_condition_literal(bare.unwrap_or(text)))
         }
     }
 }
 
-fn quote_literal(text: &str) -> String {
+/// Renders the text as a string literal of conditions.
+fn quote_condition_literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
@@ -102,7 +105,10 @@ mod tests {
         ] {
             let predicate = GuardPredicate::parse(text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!(
-                (predicate.head.as_str(), predicate.agent_condition().as_deref()),
+                (
+                    predicate.head.as_str(),
+                    predicate.to_condition_without_agent().as_deref()
+                ),
                 (head, condition),
                 "{text}"
             );
@@ -118,6 +124,9 @@ mod tests {
             assert_eq!(GuardPredicate::parse(text), None, "{text}");
         }
         let until = GuardPredicate::parse("${diagnostics.accept}").expect("a predicate");
-        assert_eq!(until.output_condition().as_deref(), Some("output.diagnostics?.accept"));
+        assert_eq!(
+            until.to_condition_with_all_keys().as_deref(),
+            Some("output.diagnostics?.accept")
+        );
     }
 }

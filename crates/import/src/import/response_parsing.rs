@@ -10,35 +10,35 @@ use ensemble_language::loader::document::YamlEntry;
 use ensemble_language::names::is_identifier_char;
 use ensemble_language::source::Span;
 
-/// The functions that read JSON text.
-const PARSERS: [&str; 3] = ["json.loads(", "JSON.parse(", "fromjson"];
-/// How a script reads the response of an output.
-const READS: [&str; 5] = [
+/// Functions in scripts that parse JSON text.
+const JSON_PARSERS: [&str; 3] = ["json.loads(", "JSON.parse(", "fromjson"];
+/// Expressions with which scripts read the response of an output.
+const RESPONSE_READS: [&str; 5] = [
     "[\"response\"]",
     "['response']",
     ".get(\"response\"",
     ".get('response'",
     ".response",
 ];
-/// How many lines of one script are reported.
+/// Largest number of reported lines of one script.
 const MOST: usize = 20;
 
 impl ImportTask<'_> {
-    /// Reports the lines of a script that parse a response.
-    pub(super) fn note_parsed_responses(&mut self, script: &str, entry: &YamlEntry) {
+    /// Reports the lines of the script that parse a `response` as JSON. Examines each script once.
+    pub(super) fn report_parsed_responses(&mut self, script: &str, entry: &YamlEntry) {
         if !self.read_scripts.insert(script.to_owned()) {
             return;
         }
         let Some(source) = (self.context.script_text)(script) else {
             return;
         };
-        for span in find_parsed_responses(source.text()) {
+        for span in find_response_parsing_spans(source.text()) {
             let message = "the script reads the `response` of a dependency as JSON text";
             let help = "read the keys of the dependency without parsing; only an output of plain text has a `response`";
             let located_message = format!("{message} ({}:{})", source.name(), source.line_column(span.start).line);
             self.remarks
                 .push(ImportRemark::new(entry.key_span.start, &located_message, help));
-            self.unconverted.push(super::import_diagnostic(
+            self.unconverted.push(super::build_import_diagnostic(
                 &source,
                 span,
                 FindingSeverity::Warning,
@@ -49,15 +49,17 @@ impl ImportTask<'_> {
     }
 }
 
-/// Returns the places at which a script parses a response: in the same line, or over a variable that holds it.
-fn find_parsed_responses(text: &str) -> Vec<Span> {
+/// Returns the positions at which the script parses a response: directly, or over a variable that stores the response.
+fn find_response_parsing_spans(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut holders: Vec<&str> = Vec::new();
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let code = line.trim_start();
         let comment = code.starts_with('#') || code.starts_with("//");
-        let call = PARSERS.iter().find_map(|parser| Some((line.find(parser)?, *parser)));
+        let call = JSON_PARSERS
+            .iter()
+            .find_map(|parser| Some((line.find(parser)?, *parser)));
         if let (Some((at, parser)), false) = (call, comment) {
             let reads = if parser == "fromjson" { &line[..at] } else { &line[at..] };
             let argument = line[at + parser.len()..].trim_start();
@@ -67,10 +69,10 @@ fn find_parsed_responses(text: &str) -> Vec<Span> {
                     !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '(' | '['))
                 })
             });
-            if READS.iter().any(|read| reads.contains(read)) || holder {
+            if RESPONSE_READS.iter().any(|read| reads.contains(read)) || holder {
                 spans.push(Span::new(start + at, start + at + parser.trim_end_matches('(').len()));
             }
-        } else if !comment && let Some(name) = find_response_variable(code) {
+        } else if !comment && let Some(name) = find_assigned_response_variable(code) {
             holders.push(name);
         }
         start += line.len();
@@ -79,11 +81,13 @@ fn find_parsed_responses(text: &str) -> Vec<Span> {
     spans
 }
 
-/// Returns the variable to which a line assigns a response.
-fn find_response_variable(code: &str) -> Option<&str> {
+/// Returns the variable to which the line assigns a response. Returns `None` for other lines.
+fn find_assigned_response_variable(code: &str) -> Option<&str> {
     let (name, value) = code.split_once('=')?;
     // `.response` alone is also how other libraries name their answers.
-    let reads = READS[..READS.len() - 1].iter().any(|read| value.contains(read));
+    let reads = RESPONSE_READS[..RESPONSE_READS.len() - 1]
+        .iter()
+        .any(|read| value.contains(read));
     let name = name.split(':').next().unwrap_or(name).trim();
     let name = ["let ", "const ", "var "]
         .iter()
@@ -95,7 +99,7 @@ fn find_response_variable(code: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::find_parsed_responses;
+    use super::find_response_parsing_spans;
 
     #[test]
     fn lines_that_parse_a_response_are_found() {
@@ -119,7 +123,7 @@ mod tests {
             ("# json.loads(dep[\"response\"])\n", vec![]),
         ];
         for (text, expected) in rows {
-            let found: Vec<&str> = find_parsed_responses(text)
+            let found: Vec<&str> = find_response_parsing_spans(text)
                 .iter()
                 .map(|span| &text[span.start..span.end])
                 .collect();

@@ -3,7 +3,7 @@
 use ensemble_language::template::contains_tag_start;
 
 /// Converts the text to a template that renders to the text.
-pub(super) fn escape_template(text: &str) -> String {
+pub(super) fn escape_as_template(text: &str) -> String {
     if !contains_tag_start(text) {
         return text.to_owned();
     }
@@ -22,7 +22,7 @@ pub(super) fn escape_template(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escape_template;
+    use super::escape_as_template;
 
     #[test]
     fn a_text_renders_to_itself() {
@@ -35,9 +35,11 @@ mod tests {
             "{{{{ endraw",
         ] {
             let environment = minijinja::Environment::new();
-            let rendered = environment.render_str(&escape_template(text), ()).expect("a template");
+            let rendered = environment
+                .render_str(&escape_as_template(text), ())
+                .expect("a template");
             assert_eq!(rendered, text);
         }
-        assert_eq!(escape_template("a { b } c"), "a { b } c");
+        assert_eq!(escape_as_template("a { b } c"), "a { b } c");
     }
 }

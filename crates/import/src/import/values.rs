@@ -5,10 +5,10 @@
 
 use serde_json::{Number, Value};
 
-use super::draft::{DraftLine, DraftMap, DraftValue};
+use super::draft::{DraftMap, DraftMapLine, DraftValue};
 use ensemble_language::loader::document::{ScalarValue, YamlContent, YamlNode, YamlScalar};
 
-/// Converts any value.
+/// Converts the value as YAML 1.1: a plain `yes` is a boolean.
 pub(super) fn to_json(node: &YamlNode) -> Value {
     match &node.content {
         YamlContent::Scalar(scalar) => scalar_to_json(node, scalar),
@@ -20,20 +20,22 @@ pub(super) fn to_json(node: &YamlNode) -> Value {
     }
 }
 
-/// Returns the same, with the places of keys and items, so that comments stay at their places.
-pub(super) fn to_draft_value(node: &YamlNode) -> DraftValue {
+/// Converts the value to a draft, with positions of keys and items, so that comments keep their places.
+pub(super) fn yaml_node_to_draft(node: &YamlNode) -> DraftValue {
     match &node.content {
         YamlContent::Mapping(entries) if !entries.is_empty() => DraftValue::Map(DraftMap {
             lines: entries
                 .iter()
-                .map(|entry| DraftLine::new_entry(&entry.key, to_draft_value(&entry.value), Some(entry.key_span)))
+                .map(|entry| {
+                    DraftMapLine::new_entry(&entry.key, yaml_node_to_draft(&entry.value), Some(entry.key_span))
+                })
                 .collect(),
         }),
         YamlContent::Sequence(items) if items.iter().any(|item| !matches!(item.content, YamlContent::Scalar(_))) => {
             DraftValue::List(
                 items
                     .iter()
-                    .map(|item| (to_draft_value(item), Some(item.span)))
+                    .map(|item| (yaml_node_to_draft(item), Some(item.span)))
                     .collect(),
             )
         }
@@ -41,19 +43,20 @@ pub(super) fn to_draft_value(node: &YamlNode) -> DraftValue {
     }
 }
 
-/// Returns a scalar as text; `None` for other values.
-pub(super) fn scalar_text(node: &YamlNode) -> String {
+/// Returns the text of a scalar. Returns an empty text for null, lists and maps.
+pub(super) fn scalar_or_empty_text(node: &YamlNode) -> String {
     match &node.content {
         YamlContent::Scalar(scalar) if scalar.value != ScalarValue::Null => scalar.text.to_string(),
         _ => String::new(),
     }
 }
 
-/// Returns whether the value means true.
-pub(super) fn means_true(node: &YamlNode) -> bool {
+/// Returns whether the value is true.
+pub(super) fn is_true_value(node: &YamlNode) -> bool {
     to_json(node) == Value::Bool(true)
 }
 
+/// Converts a scalar as YAML 1.1.
 fn scalar_to_json(node: &YamlNode, scalar: &YamlScalar) -> Value {
     match scalar.value {
         ScalarValue::Null => Value::Null,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 
 use crate::condition::{ConditionText, ParsedCondition, StaticResult, ValueExpression};
-use crate::ensemble::{Agent, Dependency, Ensemble, ResultSpec, TurnTrigger};
+use crate::ensemble::{Agent, AgentTrigger, Dependency, Ensemble, ResultSpec};
 use crate::plan::AgentId;
 use crate::plan::agent_graph::AgentGraph;
 use crate::source::Route;
@@ -122,7 +122,7 @@ impl<'e> CheckGraph<'e> {
 
     /// Returns the dependencies of the agent, in declaration order.
     pub(super) fn dependency_edges(&self, to: usize) -> &[GraphEdge<'e>] {
-        &self.edges[self.graph.incoming_range(AgentId::from_index(to))]
+        &self.edges[self.graph.incoming_edge_range(AgentId::from_index(to))]
     }
 
     /// Returns every edge, each with the index of the agent that has the dependency.
@@ -132,7 +132,7 @@ impl<'e> CheckGraph<'e> {
 
     /// Returns whether only a request starts the agent.
     pub(super) fn runs_on_request(&self, at: usize) -> bool {
-        self.agent_at(at).conversation.trigger == TurnTrigger::Request
+        self.agent_at(at).conversation.trigger == AgentTrigger::Request
     }
 
     /// Returns whether the agent only runs as a tool. Such executions leave no output.
@@ -143,13 +143,13 @@ impl<'e> CheckGraph<'e> {
     }
 
     /// Returns whether any agent of the ensemble may request other agents, independent of their dependencies.
-    pub(super) fn can_request_agents(&self) -> bool {
+    pub(super) fn any_agent_can_request(&self) -> bool {
         let mut agents = self.ensemble.agents.iter();
         agents.any(|agent| agent.conversation.triggers_conversation)
     }
 
     /// Returns these agents, and all agents that must run before the first execution of one of these agents.
-    pub(super) fn upstream_agents(&self, agents: impl IntoIterator<Item = usize>) -> FixedBitSet {
+    pub(super) fn agents_and_upstream(&self, agents: impl IntoIterator<Item = usize>) -> FixedBitSet {
         self.graph
             .find_upstream_agents(agents, |at, _| self.edges[at].is_required_at_start())
     }

@@ -17,7 +17,7 @@ use crate::source::Span;
 
 /// The limit of findings, and of reads that are searched for spelling mistakes, because each is compared with many
 /// names.
-const MOST: usize = 100;
+const MAX_KEY_FINDINGS: usize = 100;
 
 /// Warns of keys that no agent writes, and gives hints for keys that several agents write.
 pub(super) fn check_condition_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
@@ -41,7 +41,7 @@ pub(super) fn check_condition_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
         for read in context_reads.filter(is_expected) {
             findings.extend(check_context_key(graph, &read, outputs).map(|finding| finding(place(read.span))));
         }
-        if findings.len() >= MOST {
+        if findings.len() >= MAX_KEY_FINDINGS {
             break;
         }
     }

@@ -134,7 +134,7 @@ fn list_model_costs(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> Optio
                 let is_in_file = ensemble.model_profiles.iter().any(|(known, _)| *known == name);
                 let place = match is_in_file {
                     true => Route::root().with_key("model_profiles").with_key(name.clone()),
-                    false => limit_route(),
+                    false => max_cost_route(),
                 };
                 add_unpriced(&mut costs, format!("the model of the profile `{name}`"), place);
             }
@@ -162,14 +162,14 @@ fn list_nested_names(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLo
 }
 
 /// Returns the route of `max_cost`.
-fn limit_route() -> Route {
+fn max_cost_route() -> Route {
     Route::root().with_key("conversation_limits").with_key("max_cost")
 }
 
 /// Builds the warning that `max_cost` has no effect, because no model has a price.
 fn missing_price_finding() -> Finding {
     let message = "`max_cost` has no effect: no model of this ensemble has a price";
-    let finding = Finding::new_warning(codes::NO_PRICE, limit_route().into_value_location(), message);
+    let finding = Finding::new_warning(codes::NO_PRICE, max_cost_route().into_value_location(), message);
     finding.with_help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`")
 }
 

@@ -9,10 +9,10 @@
 
 use super::check_graph::{CheckGraph, GraphEdge};
 use super::check_subject::CheckSubject;
-use super::idle_turns::max_executions;
+use super::idle_turns::max_executions_by_agent;
 use crate::condition::CountThreshold;
 use crate::diagnostic::Finding;
-use crate::ensemble::{RequiredResult, WaitFor};
+use crate::ensemble::{RequiredResult, WaitForOutputs};
 use crate::loader::codes;
 use crate::plan::graph_walks::find_reachable;
 
@@ -58,7 +58,7 @@ fn find_early_counts<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<EarlyCountRead<'g
         counts.map(move |count| EarlyCountRead { to, edge, count })
     });
     let reached = counts.filter_map(|one| {
-        let execution_limits = max_executions(graph);
+        let execution_limits = max_executions_by_agent(graph);
         let counted = graph
             .find_agent_index(&one.count.agent)
             .filter(|counted| *counted != one.to)?;
@@ -94,8 +94,8 @@ fn list_count_thresholds(edge: &GraphEdge<'_>) -> Vec<CountThreshold> {
 
 /// Returns whether the agent starts before the dependency has read the output that completes the count.
 fn is_early(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>, counted: usize) -> bool {
-    let waits = |one: &GraphEdge<'_>| one.dependency.requires_all && one.dependency.wait_for == WaitFor::Settled;
-    let before = graph.upstream_agents([edge.from]);
+    let waits = |one: &GraphEdge<'_>| one.dependency.requires_all && one.dependency.wait_for == WaitForOutputs::Settled;
+    let before = graph.agents_and_upstream([edge.from]);
     // Another dependency that holds later delays the agent.
     let may_delay = |one: &GraphEdge<'_>| {
         let is_this = std::ptr::eq(one, edge);
@@ -146,7 +146,7 @@ fn can_always_run_again(graph: &CheckGraph<'_>, agent: usize, counted: usize) ->
         reacts_to_every_output(edge)
             && (is_before
                 || before
-                    .get_or_insert_with(|| graph.upstream_agents([agent]))
+                    .get_or_insert_with(|| graph.agents_and_upstream([agent]))
                     .contains(edge.from))
     };
     required.into_iter().all(&mut holds) && (any_of.is_empty() || any_of.into_iter().any(holds))

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use fixedbitset::FixedBitSet;
 
 use super::check_graph::{CheckGraph, GraphEdge};
-use super::idle_turns::max_executions;
+use super::idle_turns::max_executions_by_agent;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, RequiredResult};
 use crate::loader::codes;
@@ -58,7 +58,7 @@ pub(super) fn list_never_joined_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
 /// Finds the pairs of dependencies of which a run fulfils at most one.
 fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusiveDependencies<'g, 'e>> {
     // An agent that is requested runs without its dependencies.
-    if graph.can_request_agents() {
+    if graph.any_agent_can_request() {
         return Vec::new();
     }
     let may_exclude = |edge: &GraphEdge<'_>| edge.condition.is_some() || edge.dependency.on != RequiredResult::Any;
@@ -67,21 +67,21 @@ fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusiveDepen
         .filter(|(_, edge)| may_exclude(edge) && !edge.is_never_fulfilled())
         .collect();
     let same_agent = edges.chunk_by(|one, other| one.0 == other.0);
-    let mut pairs = find_pairs_in_groups(same_agent, &|one, other| {
-        need_opposite_results(one, other) || have_exclusive_conditions(one, other)
+    let mut pairs = find_excluding_pairs_in_groups(same_agent, &|one, other| {
+        need_success_and_failure(one, other) || have_exclusive_conditions(one, other)
     });
-    let execution_limits = max_executions(graph);
+    let execution_limits = max_executions_by_agent(graph);
     let mut by_source = edges;
     by_source.retain(|(_, edge)| execution_limits[edge.from] <= 1);
     by_source.sort_by_key(|(_, edge)| edge.from);
     let same_source = by_source.chunk_by(|one, other| one.1.from == other.1.from);
-    pairs.extend(find_pairs_in_groups(same_source, &are_exclusive_branches));
+    pairs.extend(find_excluding_pairs_in_groups(same_source, &are_exclusive_branches));
     pairs.sort_by_key(|pair| (pair.one.0, pair.other.0));
     pairs
 }
 
 /// Compares the pairs within each group, up to a limit, and returns the pairs for which `excludes` is true.
-fn find_pairs_in_groups<'x, 'g: 'x, 'e: 'x>(
+fn find_excluding_pairs_in_groups<'x, 'g: 'x, 'e: 'x>(
     groups: impl Iterator<Item = &'x [(usize, &'g GraphEdge<'e>)]>,
     excludes: &dyn Fn(&GraphEdge<'e>, &GraphEdge<'e>) -> bool,
 ) -> Vec<ExclusiveDependencies<'g, 'e>> {
@@ -105,14 +105,14 @@ fn have_exclusive_conditions(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool
 }
 
 /// Returns whether one of the two dependencies needs a success of an agent's latest execution, and the other a failure.
-fn need_opposite_results(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
+fn need_success_and_failure(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
     let endings = [one.dependency.on, other.dependency.on];
     one.from == other.from && endings.contains(&RequiredResult::Success) && endings.contains(&RequiredResult::Failure)
 }
 
 /// Returns whether the only execution of their common source agent fulfils at most one of the two dependencies.
 fn are_exclusive_branches(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
-    if need_opposite_results(one, other) {
+    if need_success_and_failure(one, other) {
         return true;
     }
     let is_fixed = |edge: &GraphEdge<'_>| matches!(&edge.condition, Some((condition, _)) if condition.reads_only_output_and_inputs());

@@ -75,7 +75,7 @@ fn may_have_fallback(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
 fn schema_mismatch_finding(agent: &Agent, at: usize, of: &ValueType) -> Option<Finding> {
     let schema = agent.output_schema.as_ref()?;
     let output_type = match agent.kind {
-        AgentKind::Llm(_) => model_written_type(of)?,
+        AgentKind::Llm(_) => type_without_response_key(of)?,
         _ => of.clone(),
     };
     if output_type.can_overlap(&ValueType::from_output_schema(schema)) {
@@ -113,7 +113,7 @@ fn describe_output_keys(of: &ValueType) -> String {
 }
 
 /// Returns the type without the `response` key that is added to outputs of models. Returns `None` if a text may contain an object.
-fn model_written_type(of: &ValueType) -> Option<ValueType> {
+fn type_without_response_key(of: &ValueType) -> Option<ValueType> {
     let fields = of.map_fields()?;
     let (response, _) = fields.known_keys.get("response")?;
     let texts = response.known_texts()?;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use super::check_graph::{CheckGraph, GraphEdge};
 use super::context::OutputKeys;
-use super::idle_turns::max_executions;
+use super::idle_turns::max_executions_by_agent;
 use super::output_keys::OutputKeyCache;
 use crate::condition::ParsedCondition;
 use crate::diagnostic::Finding;
@@ -25,7 +25,7 @@ pub(super) fn check_fixed_conditions(subject: &CheckSubject<'_>) -> Vec<Finding>
     let outputs = &mut *subject.outputs.borrow_mut();
     let latched = &|agent: &Agent| subject.context.always_true_keys(subject.ensemble, agent);
     // An agent that is requested runs without its dependencies.
-    if graph.can_request_agents() {
+    if graph.any_agent_can_request() {
         return Vec::new();
     }
     let mut loops = None;
@@ -35,12 +35,12 @@ pub(super) fn check_fixed_conditions(subject: &CheckSubject<'_>) -> Vec<Finding>
             continue;
         };
         if reading.list_sufficient_context_keys().is_empty()
-            && reading.list_sole_context_keys().is_none_or(|keys| keys.is_empty())
+            && reading.list_context_keys_if_sole().is_none_or(|keys| keys.is_empty())
         {
             continue;
         }
-        let execution_limits = max_executions(graph);
-        let loops = loops.get_or_insert_with(|| LoopGroups::from_graph(graph));
+        let execution_limits = max_executions_by_agent(graph);
+        let loops = loops.get_or_insert_with(|| CyclicAgentGroups::from_graph(graph));
         let Some(members) = loops
             .find_decided_loop(graph, to, edge)
             .filter(|_| execution_limits[to] > 2)
@@ -60,13 +60,13 @@ pub(super) fn check_fixed_conditions(subject: &CheckSubject<'_>) -> Vec<Finding>
 }
 
 /// The groups of agents that depend on each other in cycles.
-struct LoopGroups {
+struct CyclicAgentGroups {
     /// The group of each agent.
     group: Vec<usize>,
     members: Vec<Vec<usize>>,
 }
 
-impl LoopGroups {
+impl CyclicAgentGroups {
     /// Computes the groups. Ignores dependencies that are never fulfilled.
     fn from_graph(graph: &CheckGraph<'_>) -> Self {
         let members = find_components(graph.agent_count(), |to| {
@@ -124,7 +124,7 @@ fn find_earlier_writers(
         return None;
     }
     let mut all = BTreeSet::new();
-    for read in reading.list_sole_context_keys()? {
+    for read in reading.list_context_keys_if_sole()? {
         let writers = outputs.find_context_key_writers(&read.key)?;
         let is_given = writers.is_empty() && graph.ensemble.find_input(&read.key).is_some();
         if writers.is_empty() && !is_given {
@@ -132,7 +132,7 @@ fn find_earlier_writers(
         }
         all.extend(writers);
     }
-    let needed = graph.upstream_agents([to, edge.from]);
+    let needed = graph.agents_and_upstream([to, edge.from]);
     let is_before = |writer: usize| writer != to && needed.contains(writer);
     let is_fixed = |writer: &usize| most[*writer] <= 1 && is_before(*writer);
     (!all.is_empty() && all.iter().all(is_fixed)).then_some(all)

@@ -3,7 +3,7 @@
 use super::check_graph::{CheckGraph, GraphEdge};
 use super::check_subject::CheckSubject;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, WaitFor};
+use crate::ensemble::{Agent, WaitForOutputs};
 use crate::loader::codes;
 use crate::plan::graph_walks::find_reachable;
 use crate::yaml::edit::{RouteEdit, RouteFix};
@@ -34,7 +34,7 @@ fn idle_feedback_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>
     );
     let place = edge.dependency_route(to).with_key("feedback").into_value_location();
     // Without `feedback`, the agents of a loop would wait for each other.
-    let help = match graph.upstream_agents([edge.from]).contains(to) {
+    let help = match graph.agents_and_upstream([edge.from]).contains(to) {
         true => "set the agent's `conversation.max_turns` above 1, or remove the dependency",
         false => "set the agent's `conversation.max_turns` above 1, or remove `feedback`",
     };
@@ -46,7 +46,7 @@ fn is_needed_to_settle(graph: &CheckGraph<'_>, to: usize) -> bool {
     let ways = |at: usize| graph.dependency_edges(at).iter().map(|edge| edge.from);
     let mut settled = graph
         .list_edges()
-        .filter(|(_, edge)| edge.dependency.requires_all && edge.dependency.wait_for == WaitFor::Settled);
+        .filter(|(_, edge)| edge.dependency.requires_all && edge.dependency.wait_for == WaitForOutputs::Settled);
     settled.any(|(_, edge)| find_reachable(graph.agent_count(), [edge.from], ways).contains(to))
 }
 

@@ -7,16 +7,16 @@
 use super::check_graph::{CheckGraph, GraphEdge};
 use super::check_subject::CheckSubject;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, TurnTrigger};
+use crate::ensemble::{Agent, AgentTrigger};
 use crate::loader::codes;
 use crate::source::RouteLocation;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// The number of rounds in which the bounds are reduced; the bounds are valid after each round.
-const ROUNDS: usize = 16;
+const MAX_BOUND_ROUNDS: usize = 16;
 
 /// Returns the maximum number of executions that each agent can have in a run. Computes the numbers on first use.
-pub(super) fn max_executions<'g>(graph: &'g CheckGraph<'_>) -> &'g [u64] {
+pub(super) fn max_executions_by_agent<'g>(graph: &'g CheckGraph<'_>) -> &'g [u64] {
     graph.max_executions.get_or_init(|| compute_max_executions(graph))
 }
 
@@ -25,10 +25,10 @@ fn compute_max_executions(graph: &CheckGraph<'_>) -> Vec<u64> {
     let limit = |at: usize| u64::from(graph.agent_at(at).conversation.max_turns.get());
     let mut execution_limits: Vec<u64> = (0..graph.agent_count()).map(limit).collect();
     // An agent that can be requested may run up to its limit.
-    if graph.can_request_agents() {
+    if graph.any_agent_can_request() {
         return execution_limits;
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_BOUND_ROUNDS {
         let mut narrowed = false;
         let total = execution_limits.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
         for agent in 0..graph.agent_count() {
@@ -48,10 +48,10 @@ fn compute_max_executions(graph: &CheckGraph<'_>) -> Vec<u64> {
 /// Returns the maximum number of executions of one agent, given the limits of all agents and their sum.
 fn bound_executions(graph: &CheckGraph<'_>, agent: usize, most: &[u64], total: u64) -> u64 {
     match graph.agent_at(agent).conversation.trigger {
-        TurnTrigger::EveryTurn => return u64::MAX,
+        AgentTrigger::EveryTurn => return u64::MAX,
         // No agent can request it.
-        TurnTrigger::Request => return 0,
-        TurnTrigger::News => {}
+        AgentTrigger::Request => return 0,
+        AgentTrigger::News => {}
     }
     if graph.agent_at(agent).dependencies.is_empty() {
         // `total` may be older than `most`; then it is only larger.
@@ -84,7 +84,7 @@ fn count_restarts(edges: &[&GraphEdge<'_>], outputs: u64) -> u64 {
 /// reach its `max_turns`.
 pub(super) fn check_idle_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
-    let execution_limits = max_executions(graph);
+    let execution_limits = max_executions_by_agent(graph);
     let mut findings = Vec::new();
     for (at, most) in execution_limits.iter().copied().enumerate() {
         let agent = graph.agent_at(at);

@@ -5,7 +5,7 @@
 
 use super::check_subject::CheckSubject;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, TurnTrigger};
+use crate::ensemble::{Agent, AgentTrigger};
 use crate::loader::codes;
 use crate::source::{Route, RouteLocation};
 
@@ -17,7 +17,7 @@ pub(super) fn check_independent_agents(subject: &CheckSubject<'_>) -> Vec<Findin
         .iter()
         .enumerate()
         .filter(|(_, agent)| agent.dependencies.is_empty() && agent.conversation.max_turns.get() > 1)
-        .filter(|(_, agent)| agent.conversation.trigger == TurnTrigger::News)
+        .filter(|(_, agent)| agent.conversation.trigger == AgentTrigger::News)
         .collect();
     match listeners.as_slice() {
         [(index, agent)] if ensemble.agents.len() == 1 && !agent.conversation.triggers_conversation => {

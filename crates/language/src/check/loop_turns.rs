@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 
 use super::check_graph::{CheckGraph, FirstTurnRules, GraphEdge};
 use super::check_subject::CheckSubject;
-use super::idle_turns::max_executions;
+use super::idle_turns::max_executions_by_agent;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, ConversationLimits, OnLimit, TurnTrigger, WaitFor};
+use crate::ensemble::{Agent, AgentTrigger, ConversationLimits, OnLimit, WaitForOutputs};
 use crate::loader::codes;
 use crate::plan::graph_walks::find_components;
 use crate::source::Route;
@@ -62,11 +62,11 @@ struct LoopTurns {
 
 /// Returns the turns that the loop needs. Returns `None` if its agents can run for other reasons than the loop.
 fn compute_loop_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<LoopTurns> {
-    if graph.can_request_agents() {
+    if graph.any_agent_can_request() {
         return None;
     }
     let first_turns = graph.compute_first_turns(&FirstTurnRules::default());
-    let execution_limits = max_executions(graph);
+    let execution_limits = max_executions_by_agent(graph);
     let round = count_round_turns(graph, group)?;
     let limited = group.iter().filter_map(|agent| {
         let turns = u64::from(graph.agent_at(*agent).conversation.max_turns.get());
@@ -105,16 +105,17 @@ pub(super) fn is_always_cut_off(graph: &CheckGraph<'_>, group: &[usize]) -> bool
 /// Returns the minimum number of turns of one round of the loop. Returns `None` if its agents can run for other reasons.
 fn count_round_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<u64> {
     let is_inside = |agent: usize| group.binary_search(&agent).is_ok();
-    let execution_limits = max_executions(graph);
+    let execution_limits = max_executions_by_agent(graph);
     for agent in group {
         let waits = |edge: &GraphEdge<'_>| {
-            edge.dependency.feedback || edge.dependency.requires_all && edge.dependency.wait_for != WaitFor::Nothing
+            edge.dependency.feedback
+                || edge.dependency.requires_all && edge.dependency.wait_for != WaitForOutputs::Nothing
         };
         let is_driven_by_loop = |edge: &GraphEdge<'_>| match is_inside(edge.from) {
             true => waits(edge),
             false => execution_limits[edge.from] <= 1 && edge.is_required_at_start(),
         };
-        let is_plain = graph.agent_at(*agent).conversation.trigger == TurnTrigger::News;
+        let is_plain = graph.agent_at(*agent).conversation.trigger == AgentTrigger::News;
         if !is_plain || !graph.dependency_edges(*agent).iter().all(is_driven_by_loop) {
             return None;
         }
@@ -124,7 +125,7 @@ fn count_round_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<u64> {
         .map(|(to, edge)| (edge.from, to))
         .collect();
     let rounds = feedback.iter().filter_map(|(_, start)| {
-        let distances = measure_distances(graph, group, *start);
+        let distances = loop_distances_from(graph, group, *start);
         let ends = feedback
             .iter()
             .filter_map(|(end, _)| distances[group.binary_search(end).ok()?]);
@@ -134,7 +135,7 @@ fn count_round_turns(graph: &CheckGraph<'_>, group: &[usize]) -> Option<u64> {
 }
 
 /// Returns for each agent of the loop its distance from `start` in dependencies, without feedback.
-fn measure_distances(graph: &CheckGraph<'_>, group: &[usize], start: usize) -> Vec<Option<u64>> {
+fn loop_distances_from(graph: &CheckGraph<'_>, group: &[usize], start: usize) -> Vec<Option<u64>> {
     let mut distances = vec![None; group.len()];
     let mut queue = VecDeque::from([(start, 0)]);
     while let Some((agent, distance)) = queue.pop_front() {

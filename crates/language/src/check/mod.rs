@@ -82,8 +82,8 @@ pub use context::OutputKeys;
 pub use cost_limit::{ModelCosts, budget_without_price_finding, collect_model_costs};
 pub use run_bounds::{EarlyCountBound, RunBounds, compute_run_bounds, infer_condition_types};
 pub use script_text::{
-    MODEL_VARIABLES, ReadScriptKey, SCRIPT_VARIABLES, ScriptCallMismatch, ScriptName, ScriptText, UnknownFunction,
-    WINDOW_VARIABLES,
+    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptCallMismatch, ScriptName, ScriptText, ScriptVariableKeyRead,
+    UnknownFunction, WINDOW_VARIABLES,
 };
 pub use text_secrets::TextSecrets;
 
@@ -166,7 +166,7 @@ const CHECKS: &[RegisteredCheck] = checks![
 pub fn check_ensemble(ensemble: &Ensemble) -> Vec<Finding> {
     let graph = CheckGraph::build(ensemble);
     let subject = CheckSubject::new(&graph, &NoFileContext);
-    run_checks(&subject, &[CheckScope::Ensemble]);
+    run_checks_with_scopes(&subject, &[CheckScope::Ensemble]);
     subject.into_findings()
 }
 
@@ -174,8 +174,8 @@ pub fn check_ensemble(ensemble: &Ensemble) -> Vec<Finding> {
 pub fn check_with_context(ensemble: &Ensemble, context: &dyn CheckContext) -> Vec<Finding> {
     let graph = CheckGraph::build(ensemble);
     let subject = CheckSubject::new(&graph, context);
-    run_checks(&subject, &[CheckScope::Ensemble]);
-    run_checks(&subject, &[CheckScope::Files, CheckScope::FileErrors]);
+    run_checks_with_scopes(&subject, &[CheckScope::Ensemble]);
+    run_checks_with_scopes(&subject, &[CheckScope::Files, CheckScope::FileErrors]);
     subject.add_findings(context.check_files(ensemble));
     subject.into_findings()
 }
@@ -185,7 +185,7 @@ pub fn check_with_context(ensemble: &Ensemble, context: &dyn CheckContext) -> Ve
 pub fn check_file_errors(ensemble: &Ensemble, context: &dyn CheckContext) -> Vec<Finding> {
     let graph = CheckGraph::build(ensemble);
     let subject = CheckSubject::new(&graph, context);
-    run_checks(&subject, &[CheckScope::FileErrors]);
+    run_checks_with_scopes(&subject, &[CheckScope::FileErrors]);
     subject.add_findings(context.check_files(ensemble));
     let mut findings = subject.into_findings();
     findings.retain(|finding| finding.severity == FindingSeverity::Error);
@@ -193,7 +193,7 @@ pub fn check_file_errors(ensemble: &Ensemble, context: &dyn CheckContext) -> Vec
 }
 
 /// Runs the checks with one of these scopes, and adds their findings to the subject.
-fn run_checks(subject: &CheckSubject<'_>, reads: &[CheckScope]) {
+fn run_checks_with_scopes(subject: &CheckSubject<'_>, reads: &[CheckScope]) {
     for check in CHECKS.iter().filter(|check| reads.contains(&check.reads)) {
         let findings = (check.run)(subject);
         debug_assert!(

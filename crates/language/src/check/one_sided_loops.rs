@@ -2,7 +2,7 @@
 
 use super::check_graph::{CheckGraph, GraphEdge};
 use super::check_subject::CheckSubject;
-use super::idle_turns::max_executions;
+use super::idle_turns::max_executions_by_agent;
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
 use crate::loader::codes;
@@ -16,7 +16,7 @@ pub(super) fn check_one_sided_loops(subject: &CheckSubject<'_>) -> Vec<Finding> 
     if looping.is_empty() {
         return Vec::new();
     }
-    let execution_limits = max_executions(graph);
+    let execution_limits = max_executions_by_agent(graph);
     let short = looping
         .into_iter()
         .filter(|at| execution_limits[*at] < u64::from(turns(*at)));

@@ -1,7 +1,7 @@
 //! Templates in command lines, folders and environments of processes, and variables of a shell in texts that nothing expands.
 
 use super::check_subject::CheckSubject;
-use super::templates::{collect_texts, list_templates};
+use super::templates::{collect_json_texts, list_templates};
 use crate::diagnostic::Finding;
 use crate::ensemble::{
     AcpProgram, Agent, AgentKind, CommandLine, ConfiguredHeader, Ensemble, EnvOrHeaderValue, ForEachItems, McpServer,
@@ -32,11 +32,11 @@ pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
     collect_run_texts(subject.ensemble, &mut texts);
     for (text, route) in list_templates(subject.ensemble) {
         let key = find_template_key(&route);
-        add_template_texts(std::iter::once((text, route)), key, &mut texts);
+        add_texts_with_allowed_templates(std::iter::once((text, route)), key, &mut texts);
     }
     texts
         .iter()
-        .flat_map(|text| [template_finding(text), variable_finding(text)])
+        .flat_map(|text| [refused_template_finding(text), unexpanded_variable_finding(text)])
         .flatten()
         .collect()
 }
@@ -58,9 +58,9 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
         let config_route = route.with_key("config");
         let mut values = Vec::new();
         for (name, value) in &agent.config {
-            collect_texts(value, config_route.with_key(name.as_str()), &mut values);
+            collect_json_texts(value, config_route.with_key(name.as_str()), &mut values);
         }
-        add_template_texts(values.into_iter(), "config", texts);
+        add_texts_with_allowed_templates(values.into_iter(), "config", texts);
         let conditions = agent.dependencies.iter().filter_map(|dependency| {
             let place = dependency.route_in(&route).with_key("condition");
             Some((&**dependency.condition.as_ref()?.text(), place))
@@ -82,7 +82,7 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
                 }) = program
                 {
                     let route = route.with_key("acp");
-                    add_template_texts(
+                    add_texts_with_allowed_templates(
                         std::iter::once((command.as_str(), route.with_key("command"))).chain(
                             args.iter()
                                 .enumerate()
@@ -113,7 +113,7 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
                 add_list_texts(&input.choices, &route.with_key("choices"), "choices", texts);
                 let default = input.default.as_deref();
                 let default = default.map(|text| (text, route.with_key("default")));
-                add_template_texts(default.into_iter(), "default", texts);
+                add_texts_with_allowed_templates(default.into_iter(), "default", texts);
             }
             AgentKind::Ensemble { ensemble, .. } => add_ensemble_name(ensemble, &route, texts),
             AgentKind::Tool { .. } => {}
@@ -130,7 +130,7 @@ fn collect_for_each_texts<'e>(agent: &'e Agent, route: &Route, texts: &mut Vec<P
         ForEachItems::Expression(text) => found.push((text.as_str(), route.with_key("in"))),
         ForEachItems::List(items) => {
             for (at, item) in items.iter().enumerate() {
-                collect_texts(item, route.with_key("in").with_index(at), &mut found);
+                collect_json_texts(item, route.with_key("in").with_index(at), &mut found);
             }
         }
         ForEachItems::Times(_) => {}
@@ -138,7 +138,7 @@ fn collect_for_each_texts<'e>(agent: &'e Agent, route: &Route, texts: &mut Vec<P
     found.extend(for_each.key.as_deref().map(|text| (text, route.with_key("key"))));
     let combine = for_each.combine.keyed_expression();
     found.extend(combine.map(|(key, text)| (text, route.with_key("combine").with_key(key))));
-    add_template_texts(found.into_iter(), "for_each", texts);
+    add_texts_with_allowed_templates(found.into_iter(), "for_each", texts);
 }
 
 /// Adds the texts of the run itself.
@@ -154,22 +154,22 @@ fn collect_run_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>
     }
     let default_task = ensemble.default_task.as_deref();
     let default_task = default_task.map(|text| (text, root.with_key("default_task")));
-    add_template_texts(default_task.into_iter(), "default_task", texts);
+    add_texts_with_allowed_templates(default_task.into_iter(), "default_task", texts);
     if let Some(ResultSpec::Map(entries)) = &ensemble.result {
         let route = root.with_key("result");
         let entries = entries.iter();
         let expressions = entries.map(|(key, text)| (text.as_str(), route.with_key(key.clone())));
-        add_template_texts(expressions, "result", texts);
+        add_texts_with_allowed_templates(expressions, "result", texts);
     }
     let success = ensemble.success.as_ref();
     let success = success.map(|condition| (&**condition.text(), root.with_key("success")));
-    add_template_texts(success.into_iter(), "success", texts);
+    add_texts_with_allowed_templates(success.into_iter(), "success", texts);
 }
 
 /// Adds the texts of a list, such as `choices`.
 fn add_list_texts<'e>(list: &'e [String], route: &Route, key: &'static str, texts: &mut Vec<ProcessText<'e>>) {
     let list = list.iter().enumerate();
-    add_template_texts(list.map(|(at, text)| (text.as_str(), route.with_index(at))), key, texts);
+    add_texts_with_allowed_templates(list.map(|(at, text)| (text.as_str(), route.with_index(at))), key, texts);
 }
 
 /// Adds the texts of all tools: scripts, commands, folders, addresses, environments and headers.
@@ -186,7 +186,7 @@ fn collect_tool_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e
                 if let CommandLine::Words(words) = command {
                     let command_route = route.with_key("command");
                     let words = words.iter().enumerate();
-                    add_template_texts(
+                    add_texts_with_allowed_templates(
                         words.map(|(at, word)| (word.as_str(), command_route.with_index(at))),
                         "command",
                         texts,
@@ -200,7 +200,7 @@ fn collect_tool_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e
             }
             ToolKind::Mcp(McpServer::Url { url, headers }) => {
                 let route = route.with_key("mcp");
-                add_template_texts(std::iter::once((url.as_str(), route.with_key("url"))), "url", texts);
+                add_texts_with_allowed_templates(std::iter::once((url.as_str(), route.with_key("url"))), "url", texts);
                 let start = texts.len();
                 collect_environment_texts(headers, &route, "headers", texts);
                 texts[start..]
@@ -218,9 +218,9 @@ fn collect_profile_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText
     for (name, profile) in &ensemble.model_profiles {
         let route = Route::root().with_key("model_profiles").with_key(name.clone());
         let model = std::iter::once((profile.model.as_ref(), route.with_key("model")));
-        add_template_texts(model, "model", texts);
+        add_texts_with_allowed_templates(model, "model", texts);
         let address = profile.base_url.as_deref();
-        add_template_texts(
+        add_texts_with_allowed_templates(
             address.into_iter().map(|url| (url, route.with_key("base_url"))),
             "base_url",
             texts,
@@ -230,7 +230,7 @@ fn collect_profile_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText
             ConfiguredHeader::Text(text) => Some((text.as_str(), headers_route.with_key(name.as_str()))),
             ConfiguredHeader::Env(_) => None,
         });
-        add_template_texts(headers, "headers", texts);
+        add_texts_with_allowed_templates(headers, "headers", texts);
         let options_route = route.with_key("options");
         let mut values = Vec::new();
         for (name, value) in &profile.options {
@@ -246,7 +246,7 @@ fn add_ensemble_name<'e>(named: &'e str, owner: &Route, texts: &mut Vec<ProcessT
 }
 
 /// Adds texts in which a template is not refused.
-fn add_template_texts<'e>(
+fn add_texts_with_allowed_templates<'e>(
     words: impl Iterator<Item = (&'e str, Route)>,
     key: &'static str,
     texts: &mut Vec<ProcessText<'e>>,
@@ -292,7 +292,7 @@ impl<'e> ProcessText<'e> {
 }
 
 /// Returns an error if the text contains a template where none is expanded.
-fn template_finding(text: &ProcessText<'_>) -> Option<Finding> {
+fn refused_template_finding(text: &ProcessText<'_>) -> Option<Finding> {
     let start = text.text.find("{{").filter(|_| text.refuses_templates)?;
     let end = text.text[start..]
         .find("}}")
@@ -305,7 +305,7 @@ fn template_finding(text: &ProcessText<'_>) -> Option<Finding> {
 }
 
 /// Returns a warning if the text contains `${NAME}` and nothing expands it.
-fn variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
+fn unexpanded_variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
     let (span, name) = find_shell_variable(text.text).filter(|_| !text.is_expanded)?;
     let message = format!("nothing expands `${{{name}}}` in `{}`", text.key);
     let help = match text.key {

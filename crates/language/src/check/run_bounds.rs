@@ -61,7 +61,7 @@ pub fn compute_run_bounds(ensemble: &Ensemble) -> RunBounds {
             .chain(unrequested_agents::list_unrequested_agents(&graph))
             .chain(exclusive_joins::list_never_joined_agents(&graph))
             .collect(),
-        max_executions: idle_turns::max_executions(&graph).to_vec(),
+        max_executions: idle_turns::max_executions_by_agent(&graph).to_vec(),
         max_starts: (0..ensemble.agents.len()).map(starts).collect(),
         early_counts: early_counts::list_early_counts(&graph).into_iter().map(early).collect(),
     }

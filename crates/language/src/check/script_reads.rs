@@ -12,8 +12,8 @@ use super::condition_keys;
 use super::output_keys::OutputKeyCache;
 use super::rhai_equivalents::find_rhai_equivalent;
 use super::script_text::{
-    MODEL_VARIABLES, ReadScriptKey, SCRIPT_VARIABLES, ScriptCallMismatch, ScriptName, ScriptText, UnknownFunction,
-    WINDOW_VARIABLES,
+    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptCallMismatch, ScriptName, ScriptText, ScriptVariableKeyRead,
+    UnknownFunction, WINDOW_VARIABLES,
 };
 use crate::condition::PartVariables;
 use crate::diagnostic::{Finding, FindingSeverity, find_similar_word};
@@ -84,7 +84,7 @@ pub(super) fn check_script_reads(subject: &CheckSubject<'_>) -> Vec<Finding> {
                 .map(|call| unknown_function_finding(&used, call)),
         );
         let miscalled = used.text.miscalled.iter();
-        findings.extend(miscalled.map(|(name, arguments)| wrong_arguments_finding(&used, name, arguments)));
+        findings.extend(miscalled.map(|(name, arguments)| wrong_argument_count_finding(&used, name, arguments)));
         findings.extend(check_script_requests(graph, &used));
         let keys = used.text.keys.iter().filter(|_| !used.agents.is_empty());
         findings.extend(keys.filter_map(|key| missing_key_finding(graph, &used, key, outputs)));
@@ -123,7 +123,7 @@ fn list_agent_scripts<'e>(
             variables: SCRIPT_VARIABLES
                 .into_iter()
                 .chain(ANSWER_SCRIPT_VARIABLES.into_iter().filter(|_| is_answer))
-                .chain(agents.iter().flat_map(|at| part_variables(graph.agent_at(*at))))
+                .chain(agents.iter().flat_map(|at| part_script_variables(graph.agent_at(*at))))
                 .collect(),
             agents: if is_tool { Vec::new() } else { agents },
         })
@@ -132,7 +132,7 @@ fn list_agent_scripts<'e>(
 }
 
 /// Returns the additional variables in the script of an agent with parts: the item and `part`.
-fn part_variables(agent: &Agent) -> impl Iterator<Item = &str> {
+fn part_script_variables(agent: &Agent) -> impl Iterator<Item = &str> {
     let spec = agent.for_each.iter();
     spec.flat_map(|spec| [&*spec.item_name, PartVariables::PART])
 }
@@ -255,7 +255,7 @@ fn missing_function_finding(finding: Finding, is_certain: bool) -> Finding {
 }
 
 /// Builds the finding about a call with a wrong number of arguments.
-fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &ScriptCallMismatch) -> Finding {
+fn wrong_argument_count_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &ScriptCallMismatch) -> Finding {
     let counted = |count: usize| match count {
         0 => "no arguments".to_owned(),
         1 => "1 argument".to_owned(),
@@ -326,7 +326,7 @@ fn check_script_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Fi
 fn missing_key_finding(
     graph: &CheckGraph<'_>,
     used: &ScriptUse<'_>,
-    read: &ReadScriptKey,
+    read: &ScriptVariableKeyRead,
     outputs: &mut OutputKeyCache<'_>,
 ) -> Option<Finding> {
     let key = read.key.name.as_str();

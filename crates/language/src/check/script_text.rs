@@ -46,7 +46,7 @@ pub struct ScriptText {
     /// its parameters.
     pub free_in_functions: Vec<ScriptName>,
     /// The keys of variables that it reads without testing whether they exist, each at its first place.
-    pub keys: Vec<ReadScriptKey>,
+    pub keys: Vec<ScriptVariableKeyRead>,
     /// The called functions that do not exist, each at its first place.
     pub unknown_functions: Vec<UnknownFunction>,
     /// The functions that it calls with a number of arguments that none of that name takes.
@@ -92,7 +92,7 @@ pub struct ScriptCallMismatch {
 
 /// A read of a key of a variable: `dependencies.writer`, `context["topic"]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadScriptKey {
+pub struct ScriptVariableKeyRead {
     /// The variable.
     pub variable: String,
     /// The literal key.

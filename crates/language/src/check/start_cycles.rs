@@ -10,7 +10,7 @@ use crate::loader::codes;
 use crate::plan::graph_walks::{find_components, find_shortest_cycle};
 
 /// The highest number of agents of a cycle that are named.
-const SHOWN: usize = 12;
+const MAX_SHOWN_CYCLE_AGENTS: usize = 12;
 
 /// Reports one error for each group of agents that wait for each other: a shortest cycle through its first agent.
 pub(super) fn check_start_cycles(subject: &CheckSubject<'_>) -> Vec<Finding> {
@@ -36,17 +36,17 @@ pub(super) fn check_start_cycles(subject: &CheckSubject<'_>) -> Vec<Finding> {
 fn cycle_finding(graph: &CheckGraph<'_>, cycle: &[(usize, &GraphEdge<'_>)]) -> Finding {
     let mut names: Vec<&str> = cycle
         .iter()
-        .take(SHOWN)
+        .take(MAX_SHOWN_CYCLE_AGENTS)
         .map(|(agent, _)| graph.agent_name(*agent))
         .collect();
-    if cycle.len() > SHOWN {
+    if cycle.len() > MAX_SHOWN_CYCLE_AGENTS {
         names.push("…");
     }
     names.push(graph.agent_name(cycle[0].0));
     let place = |(agent, edge): &(usize, &GraphEdge<'_>)| edge.dependency_route(*agent).into_value_location();
     let message = format!("none of the agents in this cycle can run first: {}", names.join(" → "));
     let mut finding = Finding::new_error(codes::DEAD_CIRCLE, place(&cycle[0]), message);
-    for step in cycle.iter().take(SHOWN) {
+    for step in cycle.iter().take(MAX_SHOWN_CYCLE_AGENTS) {
         let label = format!(
             "`{}` waits for `{}`",
             graph.agent_name(step.0),

@@ -29,7 +29,7 @@ pub(super) fn check_templates(subject: &CheckSubject<'_>) -> Vec<Finding> {
     });
     // A profile is used by several agents with different dependencies, so its variables are checked for each agent.
     let of_profiles =
-        list_profile_templates(ensemble).flat_map(|(text, route)| check_template_text(text, &route, None));
+        list_profile_system_prompts(ensemble).flat_map(|(text, route)| check_template_text(text, &route, None));
     of_agents.chain(of_profiles).collect()
 }
 
@@ -37,11 +37,11 @@ pub(super) fn check_templates(subject: &CheckSubject<'_>) -> Vec<Finding> {
 pub(super) fn list_templates(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
     let agents = ensemble.agents.iter().enumerate();
     let of_agents = agents.flat_map(|(index, agent)| list_agent_templates(agent, &Agent::route_at(index)));
-    of_agents.chain(list_profile_templates(ensemble))
+    of_agents.chain(list_profile_system_prompts(ensemble))
 }
 
 /// Returns the system prompts of the profiles, each with its route.
-fn list_profile_templates(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
+fn list_profile_system_prompts(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
     ensemble.model_profiles.iter().filter_map(|(name, profile)| {
         let route = Route::root().with_key("model_profiles").with_key(name.clone());
         Some((profile.system_prompt.as_deref()?, route.with_key("system_prompt")))
@@ -67,14 +67,14 @@ pub(super) fn list_agent_templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(
             let mut templates: Vec<(&str, Route)> = Vec::new();
             templates.extend(prompt.as_deref().map(|text| (text, route.with_key("prompt"))));
             for (name, value) in inputs {
-                collect_texts(value, route.with_key("inputs").with_key(name.as_str()), &mut templates);
+                collect_json_texts(value, route.with_key("inputs").with_key(name.as_str()), &mut templates);
             }
             templates
         }
         AgentKind::Tool { arguments, .. } => {
             let mut templates = Vec::new();
             for (name, value) in arguments {
-                collect_texts(
+                collect_json_texts(
                     value,
                     route.with_key("arguments").with_key(name.as_str()),
                     &mut templates,
@@ -94,16 +94,16 @@ pub(super) fn list_agent_templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(
 }
 
 /// Adds all texts in a JSON value, each with its route.
-pub(super) fn collect_texts<'v>(value: &'v Value, route: Route, found: &mut Vec<(&'v str, Route)>) {
+pub(super) fn collect_json_texts<'v>(value: &'v Value, route: Route, found: &mut Vec<(&'v str, Route)>) {
     match value {
         Value::String(text) => found.push((text, route)),
         Value::Array(items) => {
             let numbered = items.iter().enumerate();
-            numbered.for_each(|(at, item)| collect_texts(item, route.with_index(at), found));
+            numbered.for_each(|(at, item)| collect_json_texts(item, route.with_index(at), found));
         }
         Value::Object(map) => map
             .iter()
-            .for_each(|(key, value)| collect_texts(value, route.with_key(key.as_str()), found)),
+            .for_each(|(key, value)| collect_json_texts(value, route.with_key(key.as_str()), found)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -112,12 +112,12 @@ pub(super) fn collect_texts<'v>(value: &'v Value, route: Route, found: &mut Vec<
 fn check_template_text(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Vec<Finding> {
     match template_error_finding(text, route, listens_to) {
         Some(fault) => vec![fault],
-        None => check_filters(text, route),
+        None => check_filters_and_tests(text, route),
     }
 }
 
 /// Reports filters and tests that do not exist, because rendering that part of the template fails.
-fn check_filters(text: &str, route: &Route) -> Vec<Finding> {
+fn check_filters_and_tests(text: &str, route: &Route) -> Vec<Finding> {
     if !text.contains('|') && !text.contains("filter") && !text.contains(" is ") {
         return Vec::new();
     }

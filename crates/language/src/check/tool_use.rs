@@ -40,12 +40,12 @@ struct AgentToolUse {
 }
 
 /// The agents by name, and the tools by name, so that each use is found in constant time.
-struct ToolIndex<'e> {
+struct AgentAndToolIndex<'e> {
     agents: HashMap<&'e str, usize>,
     tools: HashMap<&'e str, &'e ToolDefinition>,
 }
 
-impl<'e> ToolIndex<'e> {
+impl<'e> AgentAndToolIndex<'e> {
     /// Indexes agents and tools by name. Of several with one name, the first counts.
     fn build(ensemble: &'e Ensemble) -> Self {
         let (mut agents, mut tools) = (HashMap::new(), HashMap::new());
@@ -62,7 +62,7 @@ impl<'e> ToolIndex<'e> {
 /// Reports shortest cycles of agents that call each other as tools, up to a limit for each group. Not every cycle of a
 /// group is reported: n agents that all call each other have more than 2ⁿ cycles.
 fn check_tool_cycles(ensemble: &Ensemble) -> Vec<Finding> {
-    let names = ToolIndex::build(ensemble);
+    let names = AgentAndToolIndex::build(ensemble);
     let uses: Vec<Vec<AgentToolUse>> = (0..ensemble.agents.len())
         .map(|user| list_agent_tool_uses(ensemble, &names, user))
         .collect();
@@ -102,7 +102,7 @@ fn find_cycles_in_group(uses: &[Vec<AgentToolUse>], group: &[usize]) -> Vec<Vec<
 }
 
 /// Returns the tools of one agent that call other agents.
-fn list_agent_tool_uses(ensemble: &Ensemble, names: &ToolIndex, user: usize) -> Vec<AgentToolUse> {
+fn list_agent_tool_uses(ensemble: &Ensemble, names: &AgentAndToolIndex, user: usize) -> Vec<AgentToolUse> {
     let AgentKind::Llm(llm) = &ensemble.agents[user].kind else {
         return Vec::new();
     };
@@ -172,7 +172,7 @@ fn check_unused_summaries(ensemble: &Ensemble) -> Vec<Finding> {
 /// Warns of `max_parallel_tools` of agents whose tools are all exclusive.
 fn check_parallel_tools(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let names = ToolIndex::build(ensemble);
+    let names = AgentAndToolIndex::build(ensemble);
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let AgentKind::Llm(llm) = &agent.kind else { continue };
         let limit = llm.max_parallel_tools;

@@ -23,7 +23,7 @@ pub(super) fn check_unasked_loops(subject: &CheckSubject<'_>) -> Vec<Finding> {
         success_agents.iter().any(|agent| behind.contains(*agent)) || is_required_conditionally(graph, group)
     };
     let loops = list_loops(graph).into_iter().filter(|group| !is_asked(group));
-    loops.filter_map(|group| check_loop(graph, &group)).collect()
+    loops.filter_map(|group| unchecked_loop_finding(graph, &group)).collect()
 }
 
 /// Returns the agents on which `success` depends; none if it is constant or missing. Returns `None` if it can depend on all agents.
@@ -52,7 +52,7 @@ fn is_required_conditionally(graph: &CheckGraph<'_>, group: &[usize]) -> bool {
 }
 
 /// Returns the hint for one loop, if its end is not checked and a limit can end it.
-fn check_loop(graph: &CheckGraph<'_>, group: &[usize]) -> Option<Finding> {
+fn unchecked_loop_finding(graph: &CheckGraph<'_>, group: &[usize]) -> Option<Finding> {
     let mut conditions = list_loop_edges(graph, group).filter(|(_, edge)| edge.condition.is_some());
     let (agent, edge) = conditions.next()?;
     if is_checked_behind(graph, group) || is_always_cut_off(graph, group) {

@@ -4,7 +4,7 @@ use super::check_graph::{CheckGraph, GraphEdge};
 use super::check_subject::CheckSubject;
 use crate::condition::{OutputMemberRead, OutputSource, StaticResult};
 use crate::diagnostic::Finding;
-use crate::ensemble::{OnError, RequiredResult, TurnTrigger};
+use crate::ensemble::{AgentTrigger, OnError, RequiredResult};
 use crate::loader::codes;
 use crate::source::Route;
 
@@ -94,7 +94,7 @@ fn find_certain_agents(graph: &CheckGraph<'_>, mut certain: Vec<bool>) -> Vec<bo
 /// Returns whether the agent certainly runs if the `certain` agents run.
 fn is_certain_after(graph: &CheckGraph<'_>, agent: usize, certain: &[bool]) -> bool {
     let spec = graph.agent_at(agent);
-    let runs_by_itself = matches!(spec.conversation.trigger, TurnTrigger::News | TurnTrigger::EveryTurn);
+    let runs_by_itself = matches!(spec.conversation.trigger, AgentTrigger::News | AgentTrigger::EveryTurn);
     if !runs_by_itself || graph.is_only_tool(agent) {
         return false;
     }

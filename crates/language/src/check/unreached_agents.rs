@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::check_graph::{CheckGraph, FirstTurnRules};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, TurnTrigger};
+use crate::ensemble::{Agent, AgentTrigger};
 use crate::loader::codes;
 use crate::source::{Route, RouteLocation};
 
@@ -87,8 +87,8 @@ fn find_latest_turn_limit(graph: &CheckGraph<'_>) -> LatestTurnLimit {
             continue;
         };
         let is_sure = agent.dependencies.is_empty()
-            && agent.conversation.trigger != TurnTrigger::Request
-            && (cap.get() == 1 || agent.conversation.trigger == TurnTrigger::EveryTurn)
+            && agent.conversation.trigger != AgentTrigger::Request
+            && (cap.get() == 1 || agent.conversation.trigger == AgentTrigger::EveryTurn)
             && agent.conversation.max_turns >= *cap;
         if is_sure && cap.get() < end.turn {
             end = LatestTurnLimit {

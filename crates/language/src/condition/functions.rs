@@ -10,7 +10,7 @@ use self::run::{
     expect_text_argument, find_extreme, find_index, get_or_default, has_item_with_truth, item_or_nothing, list_values,
     measure_length, render_as_text, replace_text, round_number, round_to_integer, split_text, sum_items,
 };
-use super::evaluation::operators::{OperatorResult, check_truth, contains_value};
+use super::evaluation::operators::{OperatorResult, contains_value, truth_unless_false_word};
 use super::evaluation::value::ConditionValue;
 use super::typing::types::{NumberRange, ValueShape, ValueType};
 use crate::vocabulary::LanguageWord;
@@ -132,7 +132,7 @@ pub(super) static FUNCTIONS: &[ConditionFunction] = functions![
         "float(x) -> number", "A number, a string or a boolean as a number.";
     ["str", "to_string"] 1..=1, of ANY => |_| ValueType::any_text(), |a| build_limited_text(render_as_text(&a[0])),
         "str(x) -> string", "A string unchanged, any other value as JSON.";
-    ["bool"] 1..=1, of ANY => |_| ValueType::any_boolean(), |a| check_truth(&a[0]).map(ConditionValue::Bool),
+    ["bool"] 1..=1, of ANY => |_| ValueType::any_boolean(), |a| truth_unless_false_word(&a[0]).map(ConditionValue::Bool),
         "bool(x) -> boolean", "Whether the value counts as true.";
     ["type_of", "type"] 1..=1, of ANY => |_| ValueType::text_among(["nothing", "boolean", "number", "text", "list", "map"]),
         |a| Ok(ConditionValue::new_text(a[0].type_name())),

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use rhai::{AST, Dynamic, EvalAltResult, Scope};
 use serde_json::Value;
 
-pub use self::analysis::claims::{ClaimLogic, ClaimReads, ConditionClaim};
+pub use self::analysis::claims::{ClaimFormula, ClaimReads, ConditionClaim};
 
 use self::evaluation::code::{EmittedScript, EvaluationSite};
 use self::evaluation::engine::{ENGINE, LocatedOperatorError};
@@ -318,7 +318,7 @@ impl Condition {
             for variable in &self.variables {
                 scope.push_dynamic(
                     variable.name(),
-                    crate::condition::analysis::reads::read_variable(*variable, facts).into(),
+                    crate::condition::analysis::reads::variable_value(*variable, facts).into(),
                 );
             }
             let value = ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &self.script);

@@ -11,7 +11,7 @@ use crate::vocabulary::TYPE_CHOOSING_KEYS;
 
 /// An agent of a text that may be invalid: its name, kind, dependencies and values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SketchedAgent {
+pub struct UncheckedAgent {
     /// Its name.
     pub name: Arc<str>,
     /// The key that chooses the kind of the agent.
@@ -19,14 +19,14 @@ pub struct SketchedAgent {
     /// The bytes of its name.
     pub span: Span,
     /// Its dependencies: those of `depends_on` first.
-    pub dependencies: Vec<SketchedDependency>,
+    pub dependencies: Vec<UncheckedDependency>,
     /// Its keys with their values, as far as they have a value in JSON.
     pub values: Value,
 }
 
 /// A dependency of an agent of a text that may be invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SketchedDependency {
+pub struct UncheckedDependency {
     /// The agent to which it listens.
     pub to: Arc<str>,
     /// The condition, if there is one.
@@ -46,7 +46,7 @@ pub struct SketchedDependency {
 }
 
 /// Returns the agents of a text in order. Returns none if the text is no YAML.
-pub fn parse_agent_sketches(source: &SourceText) -> Vec<SketchedAgent> {
+pub fn parse_unchecked_agents(source: &SourceText) -> Vec<UncheckedAgent> {
     let Ok(document) = parse_yaml_partially(source) else {
         return Vec::new();
     };
@@ -55,7 +55,7 @@ pub fn parse_agent_sketches(source: &SourceText) -> Vec<SketchedAgent> {
         .get("agents")
         .and_then(YamlNode::items)
         .unwrap_or_default();
-    agents.iter().filter_map(|agent| sketch_agent(agent)).collect()
+    agents.iter().filter_map(|agent| parse_unchecked_agent(agent)).collect()
 }
 
 /// Returns the values of a text without its agents. Returns `null` if the text is no YAML.
@@ -71,30 +71,30 @@ pub fn parse_file_values(source: &SourceText) -> Value {
 }
 
 /// Reads an agent of a text. Returns `None` if the agent has no name.
-fn sketch_agent(agent: &YamlNode) -> Option<SketchedAgent> {
+fn parse_unchecked_agent(agent: &YamlNode) -> Option<UncheckedAgent> {
     let name = agent.get("name")?;
     let list = |key: &str| agent.get(key).and_then(YamlNode::items).unwrap_or_default();
     let all = list("depends_on").iter().chain(list("dependencies"));
-    Some(SketchedAgent {
+    Some(UncheckedAgent {
         name: name.string_text()?.clone(),
         kind: TYPE_CHOOSING_KEYS
             .map(|(key, _)| key)
             .into_iter()
             .find(|key| agent.get(key).is_some()),
         span: name.span,
-        dependencies: all.filter_map(|one| sketch_dependency(one)).collect(),
+        dependencies: all.filter_map(|one| parse_unchecked_dependency(one)).collect(),
         values: node_to_json(agent).unwrap_or_default(),
     })
 }
 
 /// Reads a dependency of a text. Returns `None` if the dependency names no agent.
-fn sketch_dependency(node: &YamlNode) -> Option<SketchedDependency> {
+fn parse_unchecked_dependency(node: &YamlNode) -> Option<UncheckedDependency> {
     let name = match node.get("agent_name") {
         Some(name) => name,
         None => node,
     };
     let scalar_value = |key: &str| node.get(key).and_then(YamlNode::scalar_text).cloned();
-    Some(SketchedDependency {
+    Some(UncheckedDependency {
         to: name.string_text()?.clone(),
         condition: scalar_value("condition"),
         feedback: scalar_value("feedback").is_some_and(|text| &*text == "true"),

@@ -294,7 +294,7 @@ impl EditDraft {
         value: &Value,
     ) -> Result<(), GraphEditError> {
         let place = self.resolve_dependency(agent, at, to)?;
-        let default = check_value_and_default(key, value)?;
+        let default = check_value_and_get_default(key, value)?;
         let route = place.to_route();
         let now = self.dependency_value(&place).get(key).cloned();
         if now.as_ref().unwrap_or(&default) == value {
@@ -485,7 +485,7 @@ fn build_dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value 
 }
 
 /// Checks that the key of a dependency can have this value, and returns the value that the key has by default.
-fn check_value_and_default(key: &str, value: &Value) -> Result<Value, GraphEditError> {
+fn check_value_and_get_default(key: &str, value: &Value) -> Result<Value, GraphEditError> {
     let (words, default) = match key {
         "feedback" if value.is_boolean() => return Ok(false.into()),
         "requires_all" if value.is_boolean() => return Ok(true.into()),

@@ -21,7 +21,7 @@ use crate::yaml::edit;
 use crate::yaml::edit::{FixApplicability, TextFix};
 use edit_plan::plan_edit;
 
-pub use agent_sketch::{SketchedAgent, SketchedDependency, parse_agent_sketches, parse_file_values};
+pub use agent_sketch::{UncheckedAgent, UncheckedDependency, parse_file_values, parse_unchecked_agents};
 pub use error::GraphEditError;
 pub use form_keys::{FormKey, list_form_keys};
 
@@ -119,7 +119,7 @@ pub fn fix_for_command(source: &SourceText, command: &DesignCommand) -> Result<T
     };
     let mut now = document.clone();
     for edit in &plan.edits {
-        let text = edit::edit_text(&now, edit).ok_or_else(stuck)?;
+        let text = edit::apply_route_edit(&now, edit).ok_or_else(stuck)?;
         now = parse_editable_yaml(&SourceText::new(source.name(), text)).map_err(|_| stuck())?;
     }
     let is_as_planned = document_to_json(&now).is_ok_and(|after| after == plan.after);

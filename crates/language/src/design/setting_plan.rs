@@ -93,7 +93,7 @@ impl EditDraft {
     fn remove_setting(&mut self, route: &Route) {
         let mut parent = route.clone();
         parent.0.pop();
-        let is_named = parent.0.len() == 2 && matches!(&parent.0[0], RouteStep::Key(key) if is_named_map(key));
+        let is_named = parent.0.len() == 2 && matches!(&parent.0[0], RouteStep::Key(key) if is_user_named_map(key));
         let is_only = find_value_mut(&mut self.after, &parent)
             .and_then(|value| value.as_object())
             .is_some_and(|entries| entries.len() == 1);
@@ -156,7 +156,7 @@ impl EditDraft {
 }
 
 /// Returns whether the key of the file is a map of named values, such as `inputs`.
-fn is_named_map(key: &str) -> bool {
+fn is_user_named_map(key: &str) -> bool {
     let row = FileSection::Ensemble.find_key(key);
     row.is_some_and(|row| row.named_value_keys().is_some())
 }

@@ -216,7 +216,7 @@ pub struct Dependency {
     /// The results of executions that fulfil the dependency and start the agent.
     pub on: RequiredResult,
     /// What the agent waits for, if the dependency is required.
-    pub wait_for: WaitFor,
+    pub wait_for: WaitForOutputs,
     /// The place of the dependency in the file.
     pub declared_at: DependencyPosition,
 }
@@ -245,7 +245,7 @@ pub enum RequiredResult {
 /// The outputs that an agent waits for although it is ready, so that it does not read outdated values (`wait_for`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WaitFor {
+pub enum WaitForOutputs {
     /// The next output of the dependency, if the agent has read the latest one and another is about to come.
     #[default]
     Update,
@@ -265,7 +265,7 @@ pub struct ConversationSpec {
     /// Whether its output may contain `agent_requests`.
     pub triggers_conversation: bool,
     /// What starts the agent again.
-    pub trigger: TurnTrigger,
+    pub trigger: AgentTrigger,
     /// Whether its result stays valid when the run is resumed.
     pub on_resume: OnResume,
     /// Scripts: the number of the latest entries of the history in its input.
@@ -279,7 +279,7 @@ impl Default for ConversationSpec {
             max_turns: NonZeroU32::MIN,
             state_key: None,
             triggers_conversation: false,
-            trigger: TurnTrigger::News,
+            trigger: AgentTrigger::News,
             on_resume: OnResume::Reuse,
             history: 0,
         }
@@ -288,7 +288,7 @@ impl Default for ConversationSpec {
 
 /// The event that starts executions of an agent (`conversation.trigger`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TurnTrigger {
+pub enum AgentTrigger {
     /// Only an output that the agent has not read.
     #[default]
     News,

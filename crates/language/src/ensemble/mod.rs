@@ -22,8 +22,8 @@ mod tool;
 
 pub use acp::{ACP_PROGRAMS, AcpAgent, AcpProgram, AcpToolKind, KnownAcpProgram, SIMULATED_ACP_NAME};
 pub use agent::{
-    Agent, AgentKind, ConversationSpec, Dependency, DependencyPosition, LlmSpec, MemoryMode, ModelChoice, OnError,
-    OnResume, PreparedResponses, QuestionSpec, RequiredResult, RetryBackoff, RetryPolicy, TurnTrigger, WaitFor,
+    Agent, AgentKind, AgentTrigger, ConversationSpec, Dependency, DependencyPosition, LlmSpec, MemoryMode, ModelChoice,
+    OnError, OnResume, PreparedResponses, QuestionSpec, RequiredResult, RetryBackoff, RetryPolicy, WaitForOutputs,
 };
 pub use budget::BudgetStatus;
 pub use context_window::{ContextWindow, WindowStrategy};
@@ -33,7 +33,7 @@ pub use input::InputDeclaration;
 pub use key_address::{is_own_service_url, is_safe_for_keys, list_key_variables};
 pub use limits::{BudgetScope, ConversationLimits, OnLimit};
 pub use profile::{
-    ConfiguredHeader, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource, TokenPrice,
+    ConfiguredHeader, ModelProfile, RateLimit, SimulatedReply, SimulatedReplySource, SimulatedToolCall, TokenPrice,
 };
 pub use program_variables::{RIGHTS_VARIABLES, carries_rights, is_program_variable};
 pub use provider::{HttpProvider, PROVIDERS, ProviderApi, SIMULATED_PROVIDER, list_provider_names};

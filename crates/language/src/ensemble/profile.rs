@@ -100,7 +100,7 @@ impl TokenPrice {
 #[derive(Debug, Clone, PartialEq)]
 pub enum SimulatedReplySource {
     /// Request n of an agent gets reply n; further requests get the last reply. Never empty.
-    Replies(Vec<PreparedReply>),
+    Replies(Vec<SimulatedReply>),
     /// A Rhai script; its last value is the reply. Its variables are `messages`, `prompt` and `execution`. A map with
     /// `tool_calls` calls tools.
     Script(String),
@@ -108,7 +108,7 @@ pub enum SimulatedReplySource {
 
 /// A prepared reply.
 #[derive(Debug, Clone, PartialEq)]
-pub enum PreparedReply {
+pub enum SimulatedReply {
     /// The text of the reply.
     Text(String),
     /// The request fails with this message.
@@ -118,23 +118,23 @@ pub enum PreparedReply {
         /// The text of the reply.
         text: String,
         /// The calls, in order. Never empty.
-        tool_calls: Vec<PreparedToolCall>,
+        tool_calls: Vec<SimulatedToolCall>,
     },
 }
 
 /// A tool call of a prepared reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PreparedToolCall {
+pub struct SimulatedToolCall {
     /// The tool, by the name that the model uses.
     pub name: String,
     /// The arguments.
     pub arguments: JsonMap,
 }
 
-impl PreparedReply {
+impl SimulatedReply {
     /// Creates a reply that calls these tools, each with its arguments. Arguments that are no object become empty.
     pub fn with_tool_calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
-        let call = |(name, arguments): (N, Value)| PreparedToolCall {
+        let call = |(name, arguments): (N, Value)| SimulatedToolCall {
             name: name.into(),
             arguments: match arguments {
                 Value::Object(arguments) => arguments,
@@ -153,13 +153,13 @@ impl PreparedReply {
     }
 }
 
-impl From<&str> for PreparedReply {
+impl From<&str> for SimulatedReply {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for PreparedReply {
+impl From<String> for SimulatedReply {
     fn from(text: String) -> Self {
         Self::Text(text)
     }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::document::{YamlContent, YamlDocument, YamlEntry, YamlNode};
 use crate::definition::{
-    AgentDefinitionDigests, DefinitionDifference, DefinitionPart, DefinitionPartKind, ExternalDefinitionDigests,
+    AgentDefinitionDigests, AgentDefinitionPart, AgentDefinitionPartKind, DefinitionDifference,
+    ExternalDefinitionDigests,
 };
 use crate::vocabulary::is_extension_key;
 
@@ -50,7 +51,7 @@ impl<'a> ComparedEnsemble<'a> {
     fn build_definition(&self, node: &YamlNode, name: &str) -> AgentDefinitionDigests {
         let mut definition = definition_from_text(self.document, node);
         if let Some(external) = self.external.and_then(|all| all.get(name)) {
-            definition.extend(external);
+            definition.add_or_replace_parts(external);
         }
         definition
     }
@@ -146,7 +147,7 @@ impl EnsembleChanges {
         self.changed.iter().flat_map(|(agent, differences)| {
             let behind = differences
                 .iter()
-                .filter(|one| one.part().kind != DefinitionPartKind::Key);
+                .filter(|one| one.part().kind != AgentDefinitionPartKind::Key);
             behind.map(move |difference| format!("`{agent}`: {difference}"))
         })
     }
@@ -160,7 +161,7 @@ impl fmt::Display for EnsembleChanges {
             .map(|(name, differences)| {
                 let changed_keys = differences.iter().map(DefinitionDifference::part);
                 let changed_keys: Vec<&str> = changed_keys
-                    .filter(|part| part.kind == DefinitionPartKind::Key)
+                    .filter(|part| part.kind == AgentDefinitionPartKind::Key)
                     .map(|part| &*part.name)
                     .collect();
                 match changed_keys.is_empty() {
@@ -229,7 +230,7 @@ fn definition_from_text(document: &YamlDocument, agent: &YamlNode) -> AgentDefin
         .iter()
         .filter(|entry| affects_runs(&entry.key))
     {
-        let part = DefinitionPart::new(DefinitionPartKind::Key, entry.key.clone());
+        let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Key, entry.key.clone());
         reader.definition.add_part(part, &canonical_value(&entry.value));
     }
     reader.add_profiles_and_tools(agent);
@@ -286,7 +287,7 @@ impl TextDefinitionCollector<'_> {
         }
         if !chain.is_empty() {
             self.definition.add_part(
-                DefinitionPart::new(DefinitionPartKind::Profile, name),
+                AgentDefinitionPart::new(AgentDefinitionPartKind::Profile, name),
                 &format!("{chain:?}"),
             );
         }
@@ -300,7 +301,7 @@ impl TextDefinitionCollector<'_> {
         let is_meant = |entry: &&YamlEntry| !is_extension_key(&entry.key);
         let text = canonical_entries(map_entries_or_none(tool).iter().filter(is_meant));
         self.definition
-            .add_part(DefinitionPart::new(DefinitionPartKind::Tool, name), &text);
+            .add_part(AgentDefinitionPart::new(AgentDefinitionPartKind::Tool, name), &text);
         if let Some(profile) = find_value(tool, "summarize_with").and_then(YamlNode::string_text) {
             self.add_profile(profile);
         }
@@ -311,7 +312,7 @@ impl TextDefinitionCollector<'_> {
 
     /// Adds an agent that performs a tool, with the profiles and tools of that agent, once.
     fn add_agent(&mut self, name: &str) {
-        let part = DefinitionPart::new(DefinitionPartKind::Agent, name);
+        let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Agent, name);
         if self.definition.iter().any(|(known, _)| *known == part) {
             return;
         }
@@ -472,7 +473,7 @@ mod tests {
         let loaded = load_ensemble(&SourceText::new("e.yaml", OLD)).document.expect("YAML");
         let external = |text: &str| {
             let mut definition = AgentDefinitionDigests::default();
-            definition.add_part(DefinitionPart::new(DefinitionPartKind::Script, "x"), text);
+            definition.add_part(AgentDefinitionPart::new(AgentDefinitionPartKind::Script, "x"), text);
             ExternalDefinitionDigests::from([("a".into(), definition)])
         };
         let (one, other) = (external("one"), external("other"));

@@ -54,7 +54,7 @@ fn build_tree(
         ));
     }
     let (mark, bare) = split_byte_order_mark(text);
-    syntax_errors::check_flow_size(bare, mark.len())?;
+    syntax_errors::check_bracketed_part_count(bare, mark.len())?;
     let mut builder = TreeBuilder::new(text, findings);
     for event in Parser::new_from_str(bare) {
         let (event, span) = event.map_err(|error| {
@@ -178,7 +178,7 @@ impl<'a> TreeBuilder<'a> {
                 .push(finding.with_help("use the alias only after the end of the anchor's value"));
             self.null_node(span)
         };
-        self.add_weight(node.weight, span)?;
+        self.add_value_count(node.weight, span)?;
         self.attach_node(node, span);
         Ok(())
     }
@@ -221,7 +221,7 @@ impl<'a> TreeBuilder<'a> {
         };
         let value = self.resolve_scalar_value(text, style, tag, span);
         let weight = 1 + text.len() as u64 / 32;
-        self.add_weight(weight, span)?;
+        self.add_value_count(weight, span)?;
         let node = Arc::new(YamlNode {
             span,
             content: YamlContent::Scalar(YamlScalar {
@@ -329,7 +329,7 @@ impl<'a> TreeBuilder<'a> {
         if self.open.len() as u64 + u64::from(height) > u64::from(MAX_DEPTH) {
             return Err(depth_error(site));
         }
-        self.add_weight(1, site)?;
+        self.add_value_count(1, site)?;
         let node = Arc::new(YamlNode {
             span: site,
             content,
@@ -361,7 +361,7 @@ impl<'a> TreeBuilder<'a> {
                     .push(finding.with_help("write `<<: *anchor` with the anchor of a map"));
                 continue;
             };
-            self.add_weight(source.weight, span)?;
+            self.add_value_count(source.weight, span)?;
             for entry in entries {
                 if map.find_entry_index(&entry.key).is_none() {
                     map.push_entry(entry.clone());
@@ -421,7 +421,7 @@ impl<'a> TreeBuilder<'a> {
     }
 
     /// Adds the number of values of a node. # Errors: the file has too many values after aliases are expanded.
-    fn add_weight(&mut self, weight: u64, span: Span) -> Result<(), FatalFinding> {
+    fn add_value_count(&mut self, weight: u64, span: Span) -> Result<(), FatalFinding> {
         self.weight += weight;
         if self.weight <= MAX_NODES {
             return Ok(());

@@ -3,7 +3,7 @@
 use super::codes;
 use crate::diagnostic::{Finding, find_nearest_word, find_similar_word};
 use crate::source::RouteLocation;
-use crate::vocabulary::{FileSection, ForeignKey, KeyReplacement, KeySynonym};
+use crate::vocabulary::{FileSection, KeyReplacement, KeySynonym, LlmOrcKey};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Returns whether findings about unknown keys of this section explain keys of llm-orc.
@@ -25,7 +25,7 @@ pub(super) fn unknown_key_finding(key: &str, section: FileSection, at: RouteLoca
             None => finding.with_near_name_fix(key, synonym.meant),
         };
     }
-    if let Some(foreign) = ForeignKey::find_by_name(key).filter(|_| explains_foreign_keys(section)) {
+    if let Some(foreign) = LlmOrcKey::find_by_name(key).filter(|_| explains_foreign_keys(section)) {
         let message = format!("`{key}` is a key of llm-orc, not of this language");
         let mut finding = Finding::new_error(codes::FOREIGN_KEY, at, message).with_help(foreign.advice);
         finding.fix = foreign.replacement.map(|one| foreign_key_fix(one, &finding.at));
@@ -65,7 +65,7 @@ pub(super) fn find_probable_key(key: &str, section: FileSection) -> Option<&'sta
     if let Some(synonym) = KeySynonym::find_in_section(section, key) {
         return Some(synonym.meant);
     }
-    let is_known = ForeignKey::find_by_name(key).is_some() || section.find_section_with_key(key).is_some();
+    let is_known = LlmOrcKey::find_by_name(key).is_some() || section.find_section_with_key(key).is_some();
     if is_known {
         return None;
     }

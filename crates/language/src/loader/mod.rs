@@ -168,7 +168,7 @@ pub fn load_context(source: &SourceText) -> LoadResult<JsonMap> {
     {
         return Ok(map);
     }
-    load_optional_file(source, decode::decode_context)
+    load_optional_file(source, decode::decode_context_file)
 }
 
 /// The result of loading a test file: its tree and its value as far as they exist, and all findings.

@@ -219,7 +219,7 @@ fn char_location(text: &str, at: usize) -> RouteLocation {
 ///
 /// The parser stores all parts of an outermost bracket before it returns the first of them. Without this check a few
 /// megabytes of commas would need gigabytes of memory.
-pub(super) fn check_flow_size(text: &str, base: usize) -> Result<(), Box<Finding>> {
+pub(super) fn check_bracketed_part_count(text: &str, base: usize) -> Result<(), Box<Finding>> {
     let limit = 2 * MAX_NODES as usize;
     let part = |byte: &u8| {
         matches!(

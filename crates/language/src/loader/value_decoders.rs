@@ -12,7 +12,7 @@ use super::document::{ScalarValue, YamlContent, YamlNode};
 use super::findings::LimitedFindingList;
 use super::key_messages::{format_choices, quote_excerpt};
 use super::type_fixes;
-use crate::diagnostic::{Finding, FindingCode, NearWord, find_nearest_word};
+use crate::diagnostic::{Finding, FindingCode, SimilarWord, find_nearest_word};
 use crate::names;
 use crate::source::{Route, RouteLocation, RouteStep};
 use crate::yaml::edit::{RouteEdit, RouteFix};
@@ -164,7 +164,7 @@ pub(super) fn decode_shared_text(at: &NodeCursor<'_>, findings: &mut LimitedFind
 }
 
 /// Decodes a string that is not blank.
-pub(super) fn decode_filled_text(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
+pub(super) fn decode_nonblank_text(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
     let text = decode_shared_text(at, findings)?;
     if !text.trim().is_empty() {
         return Some(text);
@@ -186,7 +186,7 @@ pub(super) fn decode_name(at: &NodeCursor<'_>, findings: &mut LimitedFindingList
     }
     let message = format!("{} is not a valid name", quote_excerpt(&name));
     let finding = Finding::new_error(codes::BAD_NAME, at.value_location(), message).with_help(names::NAME_RULE);
-    findings.push(match names::correct_name(&name) {
+    findings.push(match names::correct_blanks_in_name(&name) {
         Some(near_name) => {
             let change = RouteEdit::WriteText(at.value_location(), near_name.clone());
             finding.with_fix(RouteFix::new_unsafe(format!("write `{near_name}`"), change))
@@ -322,7 +322,7 @@ fn duration_from_seconds(at: &NodeCursor<'_>, seconds: f64, findings: &mut Limit
 }
 
 /// Decodes one of several words to its value. Reports other values with a similar word.
-pub(super) fn decode_word<T: Copy>(
+pub(super) fn decode_word_value<T: Copy>(
     at: &NodeCursor<'_>,
     words: &[(&str, T)],
     findings: &mut LimitedFindingList,
@@ -342,7 +342,7 @@ pub(super) fn decode_word<T: Copy>(
 }
 
 /// Adds the help `did you mean …?` if there is a probable correction.
-pub(super) fn with_suggestion(finding: Finding, guess: Option<NearWord<'_>>) -> Finding {
+pub(super) fn with_suggestion(finding: Finding, guess: Option<SimilarWord<'_>>) -> Finding {
     match guess {
         Some(guess) => finding.with_near_word_fix(&guess),
         None => finding,
@@ -373,7 +373,7 @@ pub(super) fn decode_list<T>(
 }
 
 /// Decodes a list with at least one item. `rule`: the message about an empty list.
-pub(super) fn decode_filled_list<T>(
+pub(super) fn decode_nonempty_list<T>(
     at: &NodeCursor<'_>,
     what: &str,
     rule: &str,
@@ -404,12 +404,12 @@ pub(super) fn decode_map<T>(
 }
 
 /// Decodes a list of strings that are not blank.
-pub(super) fn decode_filled_texts(
+pub(super) fn decode_nonblank_texts(
     at: &NodeCursor<'_>,
     what: &str,
     findings: &mut LimitedFindingList,
 ) -> Option<Vec<String>> {
     decode_list(at, what, findings, |item, findings| {
-        Some(decode_filled_text(item, findings)?.to_string())
+        Some(decode_nonblank_text(item, findings)?.to_string())
     })
 }

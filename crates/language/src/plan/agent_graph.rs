@@ -86,7 +86,7 @@ impl AgentGraph {
     }
 
     /// Returns all agents by name.
-    pub(super) fn names(&self) -> &AgentIdsByName {
+    pub(super) fn agent_ids_by_name(&self) -> &AgentIdsByName {
         &self.names
     }
 
@@ -103,7 +103,7 @@ impl AgentGraph {
 
     /// Returns the range of the numbers of an agent's dependencies.
     #[inline]
-    pub(crate) fn incoming_range(&self, to: AgentId) -> Range<usize> {
+    pub(crate) fn incoming_edge_range(&self, to: AgentId) -> Range<usize> {
         self.first_links[to.index()] as usize..self.first_links[to.index() + 1] as usize
     }
 
@@ -121,7 +121,7 @@ impl AgentGraph {
         is_followed: impl Fn(usize, &AgentLink) -> bool,
     ) -> FixedBitSet {
         find_reachable(self.agent_count(), agents, |agent| {
-            let range = self.incoming_range(AgentId(agent as u32));
+            let range = self.incoming_edge_range(AgentId(agent as u32));
             let links = range.clone().zip(&self.links[range]);
             let followed = links.filter(|(at, link)| is_followed(*at, link));
             followed.map(|(_, link)| link.from.index())
@@ -149,7 +149,7 @@ mod tests {
         let ends = |at: &AgentLink| (at.from.index(), at.to.index(), at.position);
         let links: Vec<_> = graph.links().iter().map(ends).collect();
         assert_eq!(links, [(2, 0, 0), (0, 1, 0), (1, 2, 0), (0, 2, 1)]);
-        let incoming: Vec<_> = (0..4).map(|at| graph.incoming_range(AgentId(at))).collect();
+        let incoming: Vec<_> = (0..4).map(|at| graph.incoming_edge_range(AgentId(at))).collect();
         assert_eq!(incoming, [0..1, 1..2, 2..4, 4..4]);
         let outgoing: Vec<Vec<usize>> = (0..4)
             .map(|at| {

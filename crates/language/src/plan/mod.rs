@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use crate::condition::{Condition, ValueExpression};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Dependency, Ensemble, RequiredResult, ResultSpec, TurnTrigger, WaitFor};
+use crate::ensemble::{Agent, AgentTrigger, Dependency, Ensemble, RequiredResult, ResultSpec, WaitForOutputs};
 use crate::loader::codes::{CONDITION, CONDITION_AGENT};
 use crate::source::Route;
 
@@ -50,7 +50,7 @@ pub struct PlanEdge {
     /// The results of executions of `from` that fulfil the dependency and start `to`.
     pub on: RequiredResult,
     /// What `to` waits for; only if the dependency is required.
-    pub wait_for: WaitFor,
+    pub wait_for: WaitForOutputs,
     /// The position among the dependencies of `to`, from 0.
     pub position: usize,
 }
@@ -97,7 +97,7 @@ impl Plan {
             PlanEdge {
                 from: link.from,
                 to: link.to,
-                condition: compile_condition(dependency, link.to, graph.names(), &mut findings),
+                condition: compile_condition(dependency, link.to, graph.agent_ids_by_name(), &mut findings),
                 max_executions: dependency.max_executions,
                 requires_all: dependency.requires_all,
                 feedback: dependency.feedback,
@@ -107,8 +107,8 @@ impl Plan {
             }
         });
         let edges: Vec<PlanEdge> = edges.collect();
-        let result = compile_result(&ensemble, graph.names(), &mut findings);
-        let success = compile_success(&ensemble, graph.names(), &mut findings);
+        let result = compile_result(&ensemble, graph.agent_ids_by_name(), &mut findings);
+        let success = compile_success(&ensemble, graph.agent_ids_by_name(), &mut findings);
         if !findings.is_empty() {
             return Err(findings);
         }
@@ -121,7 +121,7 @@ impl Plan {
 
     /// Builds a plan without `result` and `success`, which the caller adds.
     fn from_graph_without_result(ensemble: Arc<Ensemble>, graph: AgentGraph, edges: Vec<PlanEdge>) -> Self {
-        let names = graph.names();
+        let names = graph.agent_ids_by_name();
         let mut caps = vec![None; ensemble.agents.len()];
         for (name, cap) in &ensemble.limits.max_agent_executions {
             if let Some(id) = names.get(name) {
@@ -145,7 +145,7 @@ impl Plan {
             .collect();
         let required = (0..).map(AgentId).zip(&ensemble.agents);
         let required = required.filter(|(_, agent)| agent.required).map(|(id, _)| id).collect();
-        let only_tools = find_only_tools(&ensemble, names);
+        let only_tools = find_tool_only_agents(&ensemble, names);
         let sources = edges.iter().map(|_| OnceLock::new()).collect();
         Self {
             ensemble,
@@ -219,7 +219,7 @@ impl Plan {
 
     /// Returns whether the key is the name or the state key of an agent.
     #[inline]
-    pub fn is_reserved_key(&self, key: &str) -> bool {
+    pub fn is_agent_or_state_key(&self, key: &str) -> bool {
         self.reserved.contains_key(key)
     }
 
@@ -232,7 +232,7 @@ impl Plan {
     /// Returns the dependencies of an agent with their numbers, in declaration order.
     #[inline]
     pub fn incoming_edges(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &PlanEdge)> {
-        let range = self.graph.incoming_range(to);
+        let range = self.graph.incoming_edge_range(to);
         (range.start as u32..range.end as u32)
             .map(EdgeId)
             .zip(&self.edges[range])
@@ -273,7 +273,7 @@ impl Plan {
     }
 
     /// Returns the values that the agent reads in addition to the outputs of its dependencies.
-    pub fn execution_reads(&self, id: AgentId) -> ExecutionReads {
+    pub fn reads_beyond_dependencies(&self, id: AgentId) -> ExecutionReads {
         self.readings
             .get_or_init(|| execution_reads::list_execution_reads(&self.ensemble))[id.index()]
     }
@@ -300,25 +300,25 @@ impl Plan {
     ///
     /// This is the case if a tool names it, it has no dependencies, and no agent depends on it.
     #[inline]
-    pub fn is_only_tool(&self, id: AgentId) -> bool {
+    pub fn runs_only_as_tool(&self, id: AgentId) -> bool {
         self.only_tools[id.index()]
     }
 
     /// Returns whether only a request starts the agent.
     #[inline]
     pub fn runs_on_request(&self, id: AgentId) -> bool {
-        self.agent(id).conversation.trigger == TurnTrigger::Request
+        self.agent(id).conversation.trigger == AgentTrigger::Request
     }
 
     /// Returns whether the agent runs in every turn in which its dependencies are fulfilled.
     #[inline]
     pub fn runs_every_turn(&self, id: AgentId) -> bool {
-        self.agent(id).conversation.trigger == TurnTrigger::EveryTurn
+        self.agent(id).conversation.trigger == AgentTrigger::EveryTurn
     }
 }
 
 /// Returns for each agent whether it only runs as a tool.
-fn find_only_tools(ensemble: &Ensemble, names: &AgentIdsByName) -> Vec<bool> {
+fn find_tool_only_agents(ensemble: &Ensemble, names: &AgentIdsByName) -> Vec<bool> {
     let mut only_tools = vec![false; ensemble.agents.len()];
     for (_, agent) in ensemble.list_agent_tools() {
         if let Some(id) = names.get(agent) {

@@ -3,7 +3,7 @@
 use fixedbitset::FixedBitSet;
 
 use super::{AgentId, Plan, PlanEdge};
-use crate::ensemble::WaitFor;
+use crate::ensemble::WaitForOutputs;
 
 /// The agent of a dependency and all agents upstream of it, without the agent that has the dependency.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl UpstreamAgents {
 
 /// Collects the agents upstream of the edge. Follows feedback dependencies only if the edge waits until all have settled.
 pub(super) fn find_upstream_agents(plan: &Plan, edge: &PlanEdge) -> UpstreamAgents {
-    let over_feedback = edge.wait_for == WaitFor::Settled;
+    let over_feedback = edge.wait_for == WaitForOutputs::Settled;
     let start = Some(edge.from.index()).filter(|from| *from != edge.to.index());
     let agents = plan.graph.find_upstream_agents(start, |at, link| {
         link.from != edge.to && (over_feedback || !plan.edges[at].feedback)

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{plan_of_agents, random_agent};
 use crate::ensemble::{
     Agent, Dependency, DependencyPosition, ForEachItems, ForEachSpec, PartCombination, PartFailureMode,
-    RequiredPartCount, WaitFor,
+    RequiredPartCount, WaitForOutputs,
 };
 use crate::plan::Plan;
 
@@ -84,7 +84,7 @@ pub fn plan_with_lists() -> impl Strategy<Value = (Plan, Vec<u8>)> {
 
 /// Makes `a0` and `a1` a loop, and the last agent a reader of `a1` that waits until the loop has settled.
 fn add_loop_with_reader(agents: &mut [Agent], twist: usize) {
-    let edge = |from: &str, feedback: bool, wait_for: WaitFor| Dependency {
+    let edge = |from: &str, feedback: bool, wait_for: WaitForOutputs| Dependency {
         agent_name: from.into(),
         condition: None,
         max_executions: None,
@@ -99,13 +99,13 @@ fn add_loop_with_reader(agents: &mut [Agent], twist: usize) {
     let condition = PART_OUTPUT_CONDITIONS[twist % 4].to_owned();
     agents[0].dependencies = vec![Dependency {
         condition: (!twist.is_multiple_of(5)).then(|| condition.into()),
-        ..edge("a1", true, WaitFor::Update)
+        ..edge("a1", true, WaitForOutputs::Update)
     }];
-    agents[1].dependencies = vec![edge("a0", false, WaitFor::Update)];
+    agents[1].dependencies = vec![edge("a0", false, WaitForOutputs::Update)];
     for agent in &mut agents[..2] {
         agent.conversation.max_turns = agent.conversation.max_turns.max(NonZeroU32::new(2).expect("is not 0"));
     }
     if let [_, _, .., last] = agents {
-        last.dependencies = vec![edge("a1", false, WaitFor::Settled)];
+        last.dependencies = vec![edge("a1", false, WaitForOutputs::Settled)];
     }
 }

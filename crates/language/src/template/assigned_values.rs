@@ -84,7 +84,7 @@ pub(super) fn check_member_value(_: &State<'_, '_>, value: Value) -> Result<Valu
 
 /// Checks the depth and size of a value without recursion. A member of a namespace must not contain a namespace.
 fn check_assigned_value(value: &Value, is_member: bool) -> Result<(), Error> {
-    render_check::check_may_render()?;
+    render_check::fail_if_render_stopped()?;
     let mut open = vec![(value.clone(), 0)];
     let (mut values, mut bytes) = (0, 0);
     while let Some((value, depth)) = open.pop() {

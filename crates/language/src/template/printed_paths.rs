@@ -1,6 +1,6 @@
 //! The paths that a template prints plainly: `{{ writer.title }}`, without a test and without a default.
 
-use super::syntax::{TagKind, iter_tags};
+use super::syntax::{TemplateTagKind, iter_tags};
 use crate::names::{is_identifier_char, starts_identifier};
 use crate::source::Span;
 
@@ -25,7 +25,7 @@ impl PrintedPath {
 
 /// Returns the paths that the text prints without a test or a default, in order.
 pub fn list_printed_paths(text: &str) -> Vec<PrintedPath> {
-    let outputs = iter_tags(text).filter(|tag| tag.kind == TagKind::Output && tag.is_closed);
+    let outputs = iter_tags(text).filter(|tag| tag.kind == TemplateTagKind::Output && tag.is_closed);
     outputs
         .filter_map(|tag| parse_printed_path(text, tag.inner_span.start, tag.inner_span.end))
         .collect()

@@ -11,7 +11,7 @@ use minijinja::{Error, ErrorKind};
 pub type RenderStopCheck = fn() -> Option<&'static str>;
 
 thread_local! {
-    static LOOK: Cell<Option<RenderStopCheck>> = const { Cell::new(None) };
+    static RENDER_STOP_CHECK: Cell<Option<RenderStopCheck>> = const { Cell::new(None) };
 }
 
 /// Renders on this thread, and stops with an error as soon as the check `look` returns a reason.
@@ -19,16 +19,16 @@ pub fn render_with_check<T>(look: RenderStopCheck, render: impl FnOnce() -> T) -
     struct Before(Option<RenderStopCheck>);
     impl Drop for Before {
         fn drop(&mut self) {
-            LOOK.set(self.0);
+            RENDER_STOP_CHECK.set(self.0);
         }
     }
-    let _before = Before(LOOK.replace(Some(look)));
+    let _before = Before(RENDER_STOP_CHECK.replace(Some(look)));
     render()
 }
 
 /// Calls the check of this thread. # Errors: the check returns a reason to stop.
-pub(super) fn check_may_render() -> Result<(), Error> {
-    match LOOK.get().and_then(|look| look()) {
+pub(super) fn fail_if_render_stopped() -> Result<(), Error> {
+    match RENDER_STOP_CHECK.get().and_then(|look| look()) {
         None => Ok(()),
         Some(reason) => Err(Error::new(ErrorKind::InvalidOperation, reason)),
     }

@@ -6,7 +6,7 @@ use crate::source::Span;
 
 /// The kinds of tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TagKind {
+pub enum TemplateTagKind {
     /// `{{ … }}`
     Output,
     /// `{% … %}`
@@ -17,7 +17,7 @@ pub enum TagKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TemplateTag {
     /// The kind.
-    pub kind: TagKind,
+    pub kind: TemplateTagKind,
     /// The bytes between the braces.
     pub inner_span: Span,
     /// Whether the tag has an end. A tag without an end reaches to the end of the text.
@@ -37,8 +37,8 @@ pub fn iter_tags(text: &str) -> impl Iterator<Item = TemplateTag> + use<'_> {
             let open = at + text.get(at..)?.find('{')?;
             let inside = open + 2;
             let kind = match text.as_bytes().get(open + 1) {
-                Some(b'{') => TagKind::Output,
-                Some(b'%') => TagKind::Block,
+                Some(b'{') => TemplateTagKind::Output,
+                Some(b'%') => TemplateTagKind::Block,
                 Some(b'#') => {
                     at = text[inside..].find("#}").map_or(text.len(), |end| inside + end + 2);
                     continue;
@@ -56,7 +56,7 @@ pub fn iter_tags(text: &str) -> impl Iterator<Item = TemplateTag> + use<'_> {
             };
             at = end.map_or(text.len(), |end| end + 2);
             let words = text[tag.inner_span.start..tag.inner_span.end].trim_matches(['-', '+', ' ', '\t', '\n', '\r']);
-            if kind == TagKind::Block && words == "raw" {
+            if kind == TemplateTagKind::Block && words == "raw" {
                 at = text[at..].find("endraw").map_or(text.len(), |end| at + end);
                 continue;
             }
@@ -66,10 +66,10 @@ pub fn iter_tags(text: &str) -> impl Iterator<Item = TemplateTag> + use<'_> {
 }
 
 /// Returns the position of the first closing braces outside of strings, or else of the first closing braces.
-fn find_tag_end(inside: &str, kind: TagKind) -> Option<usize> {
+fn find_tag_end(inside: &str, kind: TemplateTagKind) -> Option<usize> {
     let close = match kind {
-        TagKind::Output => "}}",
-        TagKind::Block => "%}",
+        TemplateTagKind::Output => "}}",
+        TemplateTagKind::Block => "%}",
     };
     let first = inside.find(close)?;
     if !inside[..first].contains(['"', '\'']) {

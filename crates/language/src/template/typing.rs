@@ -29,7 +29,7 @@ pub type VariableTypeLookup<'a> = dyn Fn(&str) -> Option<&'a ValueType> + 'a;
 /// Returns all parts of the template that do not fit the types of their variables, from left to right. Returns none if
 /// the text is no template.
 pub fn find_type_problems<'a>(text: &str, variables: &VariableTypeLookup<'a>) -> Vec<TypeProblem> {
-    if super::is_constant(text) || super::scan_checked(text).is_err() {
+    if super::contains_no_brace(text) || super::scan_checked(text).is_err() {
         return Vec::new();
     }
     let Ok(Stmt::Template(template)) = parse(text, super::TEMPLATE_NAME, SyntaxConfig::default()) else {
@@ -71,7 +71,7 @@ impl ExpressionUse {
         is_wanted: true,
     };
     /// Something that may be missing.
-    const PERHAPS: Self = Self {
+    const MAY_BE_MISSING: Self = Self {
         is_asked: true,
         is_wanted: false,
     };
@@ -250,11 +250,11 @@ impl<'t> TemplateTypeChecker<'t, '_> {
 
 /// Returns the span of a whole expression. The span of the parser begins at the last operator of the expression.
 fn whole_span(expr: &Expr<'_>) -> Span {
-    Span::new(find_start(expr), to_span(expr.span()).end)
+    Span::new(find_first_operand_start(expr), to_span(expr.span()).end)
 }
 
 /// Returns the byte at which the first operand of the expression begins.
-fn find_start(expr: &Expr<'_>) -> usize {
+fn find_first_operand_start(expr: &Expr<'_>) -> usize {
     let own_start = to_span(expr.span()).start;
     let first = match expr {
         Expr::GetAttr(one) => Some(&one.expr),
@@ -268,7 +268,7 @@ fn find_start(expr: &Expr<'_>) -> usize {
         Expr::Filter(one) => one.expr.as_ref(),
         _ => None,
     };
-    first.map_or(own_start, |first| own_start.min(find_start(first)))
+    first.map_or(own_start, |first| own_start.min(find_first_operand_start(first)))
 }
 
 /// Converts a span of MiniJinja.

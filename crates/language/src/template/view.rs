@@ -283,7 +283,7 @@ impl JsonView {
 
 impl JsonView {
     /// Records a lookup in the output of an agent as the latest one. `lacking`: the map that does not have the key.
-    fn note_lookup(&self, key: &str, lacking: Option<&JsonMap>) {
+    fn record_lookup(&self, key: &str, lacking: Option<&JsonMap>) {
         let Some((agent, missed)) = &self.origin else { return };
         let keys = self.path.iter().map(|step| match step {
             ViewStep::Key(key) => Some(Arc::clone(key)),
@@ -333,7 +333,7 @@ impl Object for JsonView {
             ViewedCollection::Map(map) => {
                 let key = key.as_str()?;
                 let value = map.get(key);
-                self.note_lookup(key, value.is_none().then_some(map));
+                self.record_lookup(key, value.is_none().then_some(map));
                 Some(self.wrap_child(ViewStep::Key(key.into()), value?))
             }
             ViewedCollection::Items(items) => {

@@ -1,7 +1,7 @@
 //! Keys of another system, which are refused with the words of this language.
 
 /// A key of llm-orc.
-pub(crate) struct ForeignKey {
+pub(crate) struct LlmOrcKey {
     name: &'static str,
     /// The keys of this language to write instead.
     pub(crate) advice: &'static str,
@@ -20,14 +20,14 @@ pub(crate) enum KeyReplacement {
 /// Rows: `"name": "advice", replacement;`.
 macro_rules! foreign_keys {
     ($($name:literal: $advice:literal $(, $replacement:expr)?;)*) => {
-        &[$(ForeignKey { name: $name, advice: $advice, replacement: foreign_keys!(@optional $($replacement)?) }),*]
+        &[$(LlmOrcKey { name: $name, advice: $advice, replacement: foreign_keys!(@optional $($replacement)?) }),*]
     };
     (@optional) => { None };
     (@optional $replacement:expr) => { Some($replacement) };
 }
 
 /// All keys of llm-orc that are not keys of this language.
-static FOREIGN_KEYS: &[ForeignKey] = foreign_keys![
+static FOREIGN_KEYS: &[LlmOrcKey] = foreign_keys![
     "when": "write a `condition` in the agent's `dependencies`";
     "conditional": "write a `condition` in the agent's `dependencies`";
     "loop": "add a dependency with `feedback: true` to `dependencies`, and set `conversation.max_turns`";
@@ -56,7 +56,7 @@ static FOREIGN_KEYS: &[ForeignKey] = foreign_keys![
     "default_input": "use `default_task`", KeyReplacement::Rename("default_task");
 ];
 
-impl ForeignKey {
+impl LlmOrcKey {
     /// Returns the key of llm-orc with this name, if this language does not have it.
     pub(crate) fn find_by_name(name: &str) -> Option<&'static Self> {
         FOREIGN_KEYS.iter().find(|key| key.name == name)

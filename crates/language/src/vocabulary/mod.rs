@@ -14,7 +14,7 @@ mod tests;
 mod words;
 
 pub use agent_types::{AgentType, TYPE_CHOOSING_KEYS, chooses_agent_type};
-pub(crate) use foreign_keys::{ForeignKey, KeyReplacement};
+pub(crate) use foreign_keys::{KeyReplacement, LlmOrcKey};
 pub(crate) use key_synonyms::KeySynonym;
 pub use keys::SectionKey;
 pub use sections::FileSection;

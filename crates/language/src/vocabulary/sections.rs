@@ -184,7 +184,7 @@ static SECTIONS: [SectionRow; 33] = [
 ];
 
 /// The number of sections before those of test files.
-const TESTS_FROM: usize = FileSection::TestFile as usize;
+const FIRST_TEST_SECTION: usize = FileSection::TestFile as usize;
 
 impl FileSection {
     /// Returns all sections.
@@ -209,7 +209,7 @@ impl FileSection {
 
     /// Returns whether only test files have the section.
     pub fn is_test_section(self) -> bool {
-        self as usize >= TESTS_FROM
+        self as usize >= FIRST_TEST_SECTION
     }
 
     /// Returns whether only configurations have the section.

@@ -219,7 +219,7 @@ impl YamlNode {
     }
 
     /// Returns whether the value is omitted behind its key: `key:`.
-    pub(crate) fn is_unwritten(&self) -> bool {
+    pub(crate) fn is_value_omitted(&self) -> bool {
         self.span.start == self.span.end && matches!(self.content, YamlContent::Scalar(_))
     }
 

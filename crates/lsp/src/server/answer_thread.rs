@@ -53,7 +53,7 @@ impl AnswerThread {
     }
 
     /// Answers an open request with a cancellation error.
-    pub(super) fn cancel_request(&self, id: &RequestId) {
+    pub(super) fn answer_with_cancellation(&self, id: &RequestId) {
         if self.open.lock().remove(id) {
             let message = "the request was cancelled";
             self.outgoing
@@ -62,7 +62,7 @@ impl AnswerThread {
     }
 
     /// Queues the removal of all cached files, because files on disk have changed.
-    pub(super) fn queue_forget_files(&self) {
+    pub(super) fn queue_file_cache_clear(&self) {
         let _gone = self.jobs.send(AnswerJob::ForgetFiles);
     }
 }
@@ -80,7 +80,7 @@ fn run_answer_loop(
         let (request, documents) = match job {
             AnswerJob::Answer(request, documents) => (request, documents),
             AnswerJob::ForgetFiles => {
-                handler.forget_files();
+                handler.drop_folder_checks();
                 continue;
             }
         };
@@ -91,7 +91,7 @@ fn run_answer_loop(
         let answer = catch_unwind(AssertUnwindSafe(|| handler.answer_request(request, &documents)));
         let answer = answer.unwrap_or_else(|_| {
             // The panic was told. What is remembered may be half of something.
-            handler.forget_files();
+            handler.drop_folder_checks();
             Err(LspRequestError(
                 ErrorCode::InternalError,
                 "internal error of the language server".to_owned(),

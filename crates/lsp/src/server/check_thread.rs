@@ -69,7 +69,7 @@ impl CheckQueue {
     }
 
     /// Waits for the next text. Also returns whether files on disk have changed since the previous text.
-    fn wait_for_next(&self) -> (Arc<OpenDocument>, bool) {
+    fn wait_for_next_text(&self) -> (Arc<OpenDocument>, bool) {
         let mut waiting = self.lock();
         while waiting.documents.is_empty() {
             waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +105,7 @@ fn run_check_loop(
         published_files: HashMap::new(),
     };
     loop {
-        let (document, is_stale) = desk.wait_for_next();
+        let (document, is_stale) = desk.wait_for_next_text();
         if is_stale {
             checker.places.clear();
         }
@@ -125,7 +125,7 @@ impl TextChecker<'_> {
         let folder = document.path.parent().unwrap_or(&document.path).to_owned();
         if !self.places.contains_key(&folder) {
             let mut place = FolderChecks::for_file(&document.path, project, &*self.services.checks);
-            let faults = place.take_configuration_findings();
+            let faults = place.check_folder_configurations();
             self.places.insert(folder.clone(), place);
             self.publish_configuration_findings(&folder, &faults, client);
         }
@@ -133,14 +133,14 @@ impl TextChecker<'_> {
             return;
         };
         let is_wanted = || self.newest.is_newest(document);
-        let Some(findings) = place.check_text(&document.path, document.text.content(), &is_wanted) else {
+        let Some(findings) = place.check_text_if_wanted(&document.path, document.text.content(), &is_wanted) else {
             return;
         };
         let convert_finding = |finding| {
             lsp_diagnostic::to_lsp_diagnostic(finding, &document.text, &document.uri, &project.folder, client)
         };
         let diagnostics = findings.iter().map(convert_finding).collect();
-        self.newest.with_lock(|newest| {
+        self.newest.with_locked_changes(|newest| {
             if newest.get(document.uri.as_str()) == Some(&document.change) {
                 self.outgoing
                     .send_notification::<PublishDiagnostics>(PublishDiagnosticsParams {
@@ -180,7 +180,7 @@ impl TextChecker<'_> {
         let wrong = files.iter().filter(|(_, findings)| !findings.is_empty());
         self.published_files
             .insert(place.to_owned(), wrong.map(|(file, _)| file.clone()).collect());
-        self.newest.with_lock(|newest| {
+        self.newest.with_locked_changes(|newest| {
             // Of an open text, its own check tells.
             for (file, diagnostics) in files.into_iter().filter(|(file, _)| !newest.contains_key(file)) {
                 if let Ok(uri) = file.parse::<Uri>() {

@@ -9,7 +9,7 @@ use super::{LspServerEnd, LspServerEvent};
 const PROCESS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts a thread that ends the server when the process with this id has ended.
-pub(super) fn watch_client_process(id: u32, events: Sender<LspServerEvent>) {
+pub(super) fn end_with_client_process(id: u32, events: Sender<LspServerEvent>) {
     std::thread::spawn(move || {
         while is_process_running(id) {
             std::thread::sleep(PROCESS_CHECK_INTERVAL);

@@ -25,7 +25,7 @@ pub(super) fn list_code_actions(
 ) -> Option<Vec<Value>> {
     let document = documents.get(params.text_document.uri.as_str())?;
     let project = &services.project;
-    let findings = place.check_text(&document.path, document.text.content(), &|| true)?;
+    let findings = place.check_text_if_wanted(&document.path, document.text.content(), &|| true)?;
     let mut actions = Vec::new();
     if accepts_action_kind(params, "quickfix") {
         let range = document.text.span_for_range(params.range);
@@ -44,7 +44,7 @@ pub(super) fn list_code_actions(
     };
     if accepts_action_kind(params, FIX_ALL_ACTION)
         && findings.iter().any(is_safe)
-        && let Some(fixed) = fixes::apply_safe_fixes(&document.path, document.text.content(), place)
+        && let Some(fixed) = fixes::text_with_safe_fixes(&document.path, document.text.content(), place)
     {
         let TextEdit { span, replacement } = compute_text_edit(document.text.content(), &fixed);
         actions.push(json!({

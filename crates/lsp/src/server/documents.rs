@@ -31,7 +31,7 @@ impl NewestDocumentChanges {
     }
 
     /// Calls `what` with the changes while no other thread can add a change.
-    pub(super) fn with_lock<T>(&self, what: impl FnOnce(&mut HashMap<String, u64>) -> T) -> T {
+    pub(super) fn with_locked_changes<T>(&self, what: impl FnOnce(&mut HashMap<String, u64>) -> T) -> T {
         what(&mut self.lock())
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
-use ensemble_ide::analysis::related_files::{is_shared_script, list_ensembles_passing_input, read_test_files_beside};
+use ensemble_ide::analysis::related_files::{is_script_named_elsewhere, list_ensembles_passing_input, read_test_files_beside};
 use ensemble_ide::analysis::rename::{self, RenameEdits, RenameSurroundings};
 use ensemble_ide::analysis::symbols::AgentSymbol;
 use ensemble_ide::analysis::{EditorView, completions, hover, name_occurrences, symbols, tested_ensemble_path};
@@ -62,7 +62,7 @@ impl<'s> RequestHandler<'s> {
     }
 
     /// Drops the checks of all folders, because files on disk have changed.
-    pub(super) fn forget_files(&mut self) {
+    pub(super) fn drop_folder_checks(&mut self) {
         self.places.clear();
     }
 
@@ -88,7 +88,11 @@ impl<'s> RequestHandler<'s> {
     }
 
     /// Builds the view of a document. Returns `None` if the document is no ensemble and no test file of an ensemble.
-    fn open_view<'a>(&'a mut self, document: &'a OpenDocument, documents: &OpenDocuments) -> Option<EditorView<'a>> {
+    fn build_editor_view<'a>(
+        &'a mut self,
+        document: &'a OpenDocument,
+        documents: &OpenDocuments,
+    ) -> Option<EditorView<'a>> {
         let kind = EditedFileKind::for_path(&document.path, &self.services.project);
         let text = document.text.content();
         let (path, ensemble) = match kind {
@@ -214,10 +218,11 @@ impl<'s> RequestHandler<'s> {
             return Ok(Value::Null);
         };
         let root = self.services.project.folder.clone();
-        let is_shared =
-            |script: &Path| is_shared_script(script, &document.path) || is_open_file(&root.join(script), documents);
+        let is_shared = |script: &Path| {
+            is_script_named_elsewhere(script, &document.path) || is_open_file(&root.join(script), documents)
+        };
         let offset = document.text.offset_at(at.position);
-        let renamed = match self.open_view(document, documents) {
+        let renamed = match self.build_editor_view(document, documents) {
             Some(view) => {
                 let around = RenameSurroundings {
                     is_shared: &is_shared,
@@ -321,7 +326,7 @@ impl<'s> RequestHandler<'s> {
         };
         let offset = document.text.offset_at(at.position);
         let answer = self
-            .open_view(document, documents)
+            .build_editor_view(document, documents)
             .and_then(|view| what(&view, &document.text, offset));
         serde_json::to_value(answer).map_err(|error| LspRequestError(ErrorCode::InternalError, error.to_string()))
     }

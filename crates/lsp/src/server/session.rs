@@ -125,7 +125,7 @@ impl LspSession {
         self.stage = ServerStage::Serving;
         self.client = ClientFeatures::from_params(&params);
         if let Some(process) = params.process_id {
-            client_process::watch_client_process(process, self.events.clone());
+            client_process::end_with_client_process(process, self.events.clone());
         }
         if let Some(folder) = find_root_folder(&params) {
             self.services.project.folder = folder;
@@ -144,7 +144,7 @@ impl LspSession {
             if let Some(params) = parse_params::<lsp_types::CancelParams>(notification.params)
                 && let Some(workers) = &self.workers
             {
-                workers.answering.cancel_request(&match params.id {
+                workers.answering.answer_with_cancellation(&match params.id {
                     NumberOrString::Number(id) => RequestId::from(id),
                     NumberOrString::String(id) => RequestId::from(id),
                 });
@@ -235,7 +235,7 @@ impl LspSession {
         });
         let key = document.uri.as_str().to_owned();
         self.newest
-            .with_lock(|newest| newest.insert(key.clone(), document.change));
+            .with_locked_changes(|newest| newest.insert(key.clone(), document.change));
         if let Some(workers) = &self.workers {
             workers.checking.queue_check(&document);
         }
@@ -247,7 +247,7 @@ impl LspSession {
         let key = params.text_document.uri.as_str();
         self.documents.remove(key);
         // While it is held, nothing is published about the text.
-        self.newest.with_lock(|newest| {
+        self.newest.with_locked_changes(|newest| {
             newest.remove(key);
             self.outgoing
                 .send_notification::<told::PublishDiagnostics>(PublishDiagnosticsParams {
@@ -262,7 +262,7 @@ impl LspSession {
     fn queue_all_checks(&mut self) {
         let Some(workers) = &self.workers else { return };
         workers.checking.queue_forget_files();
-        workers.answering.queue_forget_files();
+        workers.answering.queue_file_cache_clear();
         for document in self.documents.values() {
             workers.checking.queue_check(document);
         }

@@ -1,4 +1,4 @@
-//! Calls that begin a run or wait for one, and ask people meanwhile.
+//! Calls that start a run or wait for a run, and ask the user meanwhile.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use tokio::time::Instant;
 use super::{CANCELLING_CLIENT, McpCallError, McpSession, McpToolReply, RunningToolCall, document_response};
 use crate::catalog::{EnsembleToolCatalog, EnsembleToolEntry};
 use crate::progress::ProgressSender;
-use crate::request_form::{ClientRequestForm, QuestionMethod, client_answer_author, parse_decision};
+use crate::request_form::{ClientRequestForm, QuestionMethod, client_answer_author, parse_decision_word};
 use crate::status::load_run_status;
 use crate::tools::ToolArguments;
 
-/// Maximum time for a resumed run to repeat a request that was shown before.
+/// The maximum time for a resumed run to repeat a request that was shown before.
 const MAX_WAIT_FOR_REPEATED_REQUEST: Duration = Duration::from_secs(20);
 
 impl McpSession {
@@ -63,7 +63,10 @@ impl McpSession {
         self.lock_calls().insert(context.id.clone(), RunningToolCall::Starting);
         let started = self
             .run_service()
-            .start_run(EnsembleRef::from_file(entry.file.display().to_string()), options)
+            .start_run(
+                EnsembleRef::from_file_or_name(entry.file.display().to_string()),
+                options,
+            )
             .await;
         let id = match started {
             Ok(id) => id,
@@ -99,13 +102,15 @@ impl McpSession {
         reply
     }
 
-    /// Returns a sentence about the effect of a failure of the agent on the run.
-    async fn failure_effect(&self, id: &RunId, agent: &str) -> Option<&'static str> {
+    /// Describes the effect of a failure of the agent on the run. Returns `None` if the failure has no special effect or the run cannot be
+    /// loaded.
+    async fn describe_failure_effect(&self, id: &RunId, agent: &str) -> Option<&'static str> {
         let recorded = self.run_service().load_recorded_run(id).await.ok()?;
         recorded.prepared.plan.ensemble().failure_effect(agent).sentence()
     }
 
-    /// Waits until the run ends, at most for `wait`. Asks the client the questions of the run, or returns if the client cannot ask.
+    /// Waits until the run ends, at most for `wait`, and sends progress. Asks the client the questions of the run, or returns with the
+    /// questions if the client cannot ask. `from` is the first record for the progress.
     pub(super) async fn await_and_ask(
         &self,
         id: &RunId,
@@ -120,7 +125,7 @@ impl McpSession {
         loop {
             let event = tokio::select! {
                 biased;
-                () = context.ct.cancelled() => return Err(cancelled_error()),
+                () = context.ct.cancelled() => return Err(cancelled_call_error()),
                 event = follow.next() => event.map_err(RunError::from)?,
                 () = tokio::time::sleep_until(deadline) => break,
             };
@@ -135,7 +140,7 @@ impl McpSession {
                         _ => None,
                     };
                     let effect = match failed {
-                        Some(agent) => self.failure_effect(id, agent).await,
+                        Some(agent) => self.describe_failure_effect(id, agent).await,
                         None => None,
                     };
                     progress.send_progress(&record, effect).await;
@@ -170,12 +175,13 @@ impl McpSession {
 
     /// Returns whether the request of the form is still pending.
     pub(super) fn is_request_open(&self, id: &RunId, wanted: &ClientRequestForm) -> bool {
-        let open = self.run_service().open_requests(id);
+        let open = self.run_service().live_open_requests(id);
         open.iter()
-            .any(|open| open.request().digest.as_str() == wanted.request_digest())
+            .any(|open| open.pending_request().digest.as_str() == wanted.request_digest())
     }
 
-    /// Asks the user of the client. Returns whether the run continues. Withdraws the question if another client answers it.
+    /// Asks the user of the client, and sends the answer to the run. Returns whether the run continues. Withdraws the question if another
+    /// client answers it.
     pub(super) async fn ask_client(
         &self,
         id: &RunId,
@@ -194,7 +200,9 @@ impl McpSession {
             return Ok(false);
         };
         let number = sent_request.id.clone();
-        let answered_elsewhere = self.run_service().wait_until_decided(id, &wanted.0.request().digest);
+        let answered_elsewhere = self
+            .run_service()
+            .wait_until_request_closed(id, &wanted.0.pending_request().digest);
         let (why, goes_on) = tokio::select! {
             biased;
             response = sent_request.await_response() => {
@@ -203,7 +211,7 @@ impl McpSession {
                     _ => Ok(false),
                 };
             }
-            () = context.ct.cancelled() => ("the call was cancelled", Err(cancelled_error())),
+            () = context.ct.cancelled() => ("the call was cancelled", Err(cancelled_call_error())),
             () = answered_elsewhere => ("the question was answered elsewhere", Ok(true)),
         };
         let withdrawn = CancelledNotificationParam::new(Some(number), Some(why.to_owned()));
@@ -214,10 +222,15 @@ impl McpSession {
     /// Ends the call with the pending questions, so that the client repeats the call with answers. `tool` is the called tool.
     pub(super) fn reply_with_questions(&self, id: &RunId, tool: &str) -> McpToolReply {
         let mut requests = std::collections::BTreeMap::new();
-        for request_form in self.run_service().open_requests(id).into_iter().map(ClientRequestForm) {
+        for request_form in self
+            .run_service()
+            .live_open_requests(id)
+            .into_iter()
+            .map(ClientRequestForm)
+        {
             if let Ok(form) = request_form.to_elicitation() {
                 requests.insert(
-                    response_key(tool, request_form.request_digest()),
+                    format_response_key(tool, request_form.request_digest()),
                     InputRequest::Elicitation(ElicitRequest::new(form)),
                 );
             }
@@ -233,7 +246,7 @@ impl McpSession {
         state: &str,
         context: &RequestContext<RoleServer>,
     ) -> McpToolReply {
-        let id = self.resolve_run(state).await?;
+        let id = self.resolve_served_run(state).await?;
         self.check_repeated_tool(&request.name, request.arguments, &id).await?;
         // The record of a run that was interrupted does not contain what it asked, so it is asked again.
         let summary = self.run_service().load_summary(&id).await?;
@@ -275,6 +288,7 @@ impl McpSession {
     /// Checks that a call of this tool can have shown the questions of the run.
     ///
     /// # Errors
+    ///
     /// The tool neither starts runs of the ensemble nor waits for this run.
     async fn check_repeated_tool(
         &self,
@@ -285,12 +299,12 @@ impl McpSession {
         let can_ask = match tool {
             "await_run" | "answer_run" | "resume_run" => {
                 let run = ToolArguments::new(arguments).take_required_text("run")?;
-                self.resolve_run(&run).await? == *id
+                self.resolve_served_run(&run).await? == *id
             }
             _ => {
                 let summary = self.run_service().load_summary(id).await?;
                 let folder = &self.project().folder;
-                let entry = EnsembleToolCatalog::load_catalog(self.project()).take_entry(tool);
+                let entry = EnsembleToolCatalog::load_catalog(self.project()).into_tool_entry(tool);
                 let file = entry.and_then(|entry| folder.join(entry.file).canonicalize().ok());
                 file.is_some() && file == Path::new(&summary.ensemble_file).canonicalize().ok()
             }
@@ -313,9 +327,8 @@ impl McpSession {
         Ok(document_response(status.document, true))
     }
 
-    /// Waits until the run, which may have been resumed, asks the request with this digest again.
-    ///
-    /// `is_interrupted` means that the run may not ask it any more.
+    /// Waits for a limited time until the run, which can have been resumed, asks the request with this digest. `is_interrupted` is true if
+    /// the run was interrupted and might not expect the request any more. Returns `None` if the run does not ask.
     async fn wait_for_repeated_request(
         &self,
         id: &RunId,
@@ -323,11 +336,11 @@ impl McpSession {
         is_interrupted: bool,
     ) -> Option<ClientRequestForm> {
         let service = self.run_service();
-        let is_shown = |open: &OperatorRequest| open.request().digest == *digest;
+        let is_shown = |open: &OperatorRequest| open.pending_request().digest == *digest;
         let request_wait = async {
             match is_interrupted {
-                true => service.wait_for_request(id, is_shown).await,
-                false => service.wait_for_shown_request(id, digest).await,
+                true => service.wait_for_open_request(id, is_shown).await,
+                false => service.wait_for_request_again(id, digest).await,
             }
         };
         tokio::time::timeout(MAX_WAIT_FOR_REPEATED_REQUEST, request_wait)
@@ -342,7 +355,7 @@ impl McpSession {
         mut arguments: ToolArguments,
         context: &RequestContext<RoleServer>,
     ) -> McpToolReply {
-        let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
+        let id = self.resolve_served_run(&arguments.take_required_text("run")?).await?;
         let answer = arguments.take_required_text("answer")?;
         let address: RequestAddress = match arguments.take_required_text("address")?.parse() {
             Ok(address) => address,
@@ -351,13 +364,13 @@ impl McpSession {
         let digest = RequestDigest::new(arguments.take_required_text("digest")?);
         let wait = self.take_wait_argument(&mut arguments)?;
         arguments.require_no_rest()?;
-        let pending = self.run_service().pending_requests(&id).await?;
+        let pending = self.run_service().load_pending_requests(&id).await?;
         let is_permission = pending
             .iter()
             .any(|request| request.address == address && request.is_permission());
         let answer = match is_permission {
             false => RequestAnswer::Text(answer),
-            true => match parse_decision(&answer) {
+            true => match parse_decision_word(&answer) {
                 Some(decision) => RequestAnswer::Permission(decision),
                 None => {
                     return Err(McpCallError::ToolError(format!(
@@ -369,7 +382,7 @@ impl McpSession {
         let from = self.run_service().load_summary(&id).await?.records;
         let shown_request = (&address, &digest);
         self.run_service()
-            .answer_request(
+            .answer_or_resume(
                 &id,
                 shown_request,
                 answer,
@@ -381,12 +394,12 @@ impl McpSession {
     }
 
     /// Resumes the run, and waits for its end or its questions (tool `resume_run`).
-    pub(super) async fn resume_run(
+    pub(super) async fn resume_and_await_run(
         &self,
         mut arguments: ToolArguments,
         context: &RequestContext<RoleServer>,
     ) -> McpToolReply {
-        let id = self.resolve_run(&arguments.take_required_text("run")?).await?;
+        let id = self.resolve_served_run(&arguments.take_required_text("run")?).await?;
         let message = arguments.take_text_argument("message")?;
         let wait = self.take_wait_argument(&mut arguments)?;
         arguments.require_no_rest()?;
@@ -395,7 +408,9 @@ impl McpSession {
         match message {
             Some(message) => {
                 let context = RunContext::default();
-                self.run_service().continue_run(&id, message, context, options).await?;
+                self.run_service()
+                    .continue_with_message(&id, message, context, options)
+                    .await?;
             }
             None => self.run_service().resume_run(&id, options).await?,
         }
@@ -404,7 +419,7 @@ impl McpSession {
 }
 
 /// Renders the key of the answer to a request that a call of this tool has shown.
-fn response_key(tool: &str, digest: &str) -> String {
+fn format_response_key(tool: &str, digest: &str) -> String {
     format!("{tool} {digest}")
 }
 
@@ -415,6 +430,6 @@ fn parse_response_key(key: &str, tool: &str) -> Option<RequestDigest> {
 }
 
 /// Creates the reply to a cancelled call, which no client receives.
-fn cancelled_error() -> McpCallError {
+fn cancelled_call_error() -> McpCallError {
     McpCallError::Error(ErrorData::internal_error("the call was cancelled", None))
 }

@@ -1,27 +1,27 @@
-//! Runs as a client names them, and their states.
+//! The lookup of runs that a client names, and the replies with their states.
 
 use std::path::Path;
 use std::time::Duration;
 
-use ensemble_core::store::{RunId, StoreError, find_only_run};
+use ensemble_core::store::{RunId, StoreError, resolve_run_prefix};
 use ensemble_history::{RunState, RunSummary};
 use ensemble_runs::{RunError, RunOptions};
 use serde_json::{Value, json};
 
 use super::{McpCallError, McpSession, McpToolReply, document_response};
-use crate::status::{load_run_status, summary_json};
+use crate::status::{load_run_status, run_summary_json};
 use crate::tools::ToolArguments;
 
-/// Maximum number of runs that are searched for the latest run of an ensemble.
+/// The maximum number of runs that are searched for the latest run of an ensemble.
 const MAX_SEARCHED_RUNS: usize = 1000;
 
 impl McpSession {
     /// Resolves a run of an ensemble of the folder by its id or the start of its id. Paths are not accepted.
-    pub(super) async fn resolve_run(&self, given: &str) -> Result<RunId, McpCallError> {
+    pub(super) async fn resolve_served_run(&self, given: &str) -> Result<RunId, McpCallError> {
         let place = || "the served folder".to_owned();
         let store = self.run_service().runs().store();
         let all = store.list_runs().await.map_err(RunError::from)?;
-        let stored_run = find_only_run(given, all, place()).map_err(RunError::from)?;
+        let stored_run = resolve_run_prefix(given, all, place()).map_err(RunError::from)?;
         let summary = self.run_service().load_summary(stored_run.id()).await?;
         if !self.is_run_served(&summary) {
             let (id, place) = (given.to_owned(), place());
@@ -35,7 +35,7 @@ impl McpSession {
         self.project().contains_file(Path::new(&summary.ensemble_file))
     }
 
-    /// Resolves the latest run of an ensemble. Fails if there is none.
+    /// Resolves the latest run of the ensemble in this file. Fails if there is no such run.
     pub(super) async fn resolve_latest_run(&self, file: &Path) -> Result<RunId, McpCallError> {
         let file = self.project().folder.join(file).canonicalize().unwrap_or_default();
         let runs = self.list_served_summaries(MAX_SEARCHED_RUNS).await?;
@@ -52,7 +52,7 @@ impl McpSession {
     pub(super) async fn list_served_summaries(&self, limit: usize) -> Result<Vec<RunSummary>, RunError> {
         let mut search_limit = limit;
         loop {
-            let all = self.run_service().list_summaries(search_limit).await?;
+            let all = self.run_service().load_latest_summaries(search_limit).await?;
             let is_whole = all.len() < search_limit;
             // A run that cannot be read is nobody's.
             let served = all.into_iter().flatten().filter(|summary| self.is_run_served(summary));
@@ -64,7 +64,7 @@ impl McpSession {
         }
     }
 
-    /// Takes the argument `wait_seconds`, limited to the maximum of the server.
+    /// Removes the argument `wait_seconds`, and limits the time to the maximum of the server.
     pub(super) fn take_wait_argument(&self, arguments: &mut ToolArguments) -> Result<Duration, String> {
         let max_wait = self.services.wait;
         let requested_seconds = arguments.take_number_argument("wait_seconds")?;
@@ -76,11 +76,12 @@ impl McpSession {
     /// Returns the latest runs as a document (tool `list_runs`).
     pub(super) async fn list_runs(&self, limit: usize) -> McpToolReply {
         let summaries = self.list_served_summaries(limit).await?;
-        let runs: Vec<Value> = summaries.iter().map(summary_json).collect();
+        let runs: Vec<Value> = summaries.iter().map(run_summary_json).collect();
         Ok(document_response(json!({"runs": runs}), false))
     }
 
-    /// Resumes an interrupted run. Resumes a waiting run only if `can_ask`. Returns the number of the first new record.
+    /// Resumes an interrupted run, or with `can_ask` a waiting run. Returns the number of the first new record, from which callers follow
+    /// the run.
     pub(super) async fn resume_if_stopped(&self, id: &RunId, can_ask: bool) -> Result<u64, McpCallError> {
         let summary = self.run_service().load_summary(id).await?;
         let waits = can_ask && summary.process.is_none() && summary.state == RunState::Waiting;

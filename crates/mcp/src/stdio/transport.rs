@@ -1,13 +1,13 @@
-//! Messages of a client, one on a line, for the SDK.
+//! A transport of messages for the SDK, one message per line.
 //!
-//! The SDK's own transport passes over lines that it cannot read, and the client would wait for an answer for ever.
+//! The SDK's own transport ignores lines that it cannot read, so that the client would wait for an answer forever.
 
 use std::io;
 use std::sync::Arc;
 
 use ensemble_language::data::strip_byte_order_mark_bytes;
-use ensemble_wire::json_rpc::{INVALID_REQUEST, PARSE_ERROR, find_message_id, is_message_id};
-use ensemble_wire::lines::{LineBuffer, LineTooLong};
+use ensemble_wire::json_rpc::{INVALID_REQUEST, PARSE_ERROR, find_id_in_incomplete_message, is_message_id};
+use ensemble_wire::lines::{LimitedLineBuffer, LineTooLongError};
 use rmcp::RoleServer;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -19,33 +19,36 @@ use tokio::task::JoinHandle;
 /// The maximum size of a message of the client, in bytes: 64 MiB.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
+/// The buffered input stream of the client.
 type ClientInput = BufReader<Box<dyn AsyncRead + Send + Unpin>>;
+/// The shared output stream to the client. `None` means closed.
 type ClientOutput = Arc<Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>>;
 
-/// The two streams of a client.
+/// A transport of the protocol over the two streams of a client.
 pub(super) struct StdioTransport {
     input: ClientInput,
-    lines: LineBuffer,
+    lines: LimitedLineBuffer,
     output: ClientOutput,
     /// The error that is being written. Reading waits for it, so that a client that does not read is not answered without
     /// end.
     refusal: Option<JoinHandle<()>>,
 }
 
-/// Parsed line of a client: a message, an ignored line, or an error reply.
+/// A parsed line of a client: a message, an ignored line, or an error reply.
 enum ParsedClientLine {
     Message(Box<RxJsonRpcMessage<RoleServer>>),
-    /// An empty line, or one to which no answer is expected.
+    /// An empty line, or a line that expects no answer.
     Ignored,
-    /// The answer is this error.
+    /// A line that is answered with this error.
     Refused(Value),
 }
 
 impl StdioTransport {
+    /// Creates a transport over these streams.
     pub(super) fn new(input: Box<dyn AsyncRead + Send + Unpin>, output: Box<dyn AsyncWrite + Send + Unpin>) -> Self {
         Self {
             input: BufReader::new(input),
-            lines: LineBuffer::new(MAX_MESSAGE_BYTES),
+            lines: LimitedLineBuffer::new(MAX_MESSAGE_BYTES),
             output: Arc::new(Mutex::new(Some(output))),
             refusal: None,
         }
@@ -74,7 +77,7 @@ impl Transport<RoleServer> for StdioTransport {
             let line = self.lines.next_line(&mut self.input).await.ok()??;
             let parsed = match &line {
                 Ok(line) => parse_client_line(line),
-                Err(error) => ParsedClientLine::Refused(too_long_json(error)),
+                Err(error) => ParsedClientLine::Refused(too_long_line_error(error)),
             };
             match parsed {
                 ParsedClientLine::Message(message) => return Some(*message),
@@ -116,7 +119,7 @@ fn parse_client_line(line: &[u8]) -> ParsedClientLine {
         Err(error) => error,
     };
     let Ok(value) = serde_json::from_slice::<Value>(line) else {
-        return ParsedClientLine::Refused(error_json(
+        return ParsedClientLine::Refused(rpc_error_json(
             Value::Null,
             PARSE_ERROR,
             &format!("this is not JSON: {error}"),
@@ -130,19 +133,19 @@ fn parse_client_line(line: &[u8]) -> ParsedClientLine {
         true => ParsedClientLine::Ignored,
         false => {
             let message = format!("this is not a message of the protocol: {error}");
-            ParsedClientLine::Refused(error_json(id.unwrap_or_default(), INVALID_REQUEST, &message))
+            ParsedClientLine::Refused(rpc_error_json(id.unwrap_or_default(), INVALID_REQUEST, &message))
         }
     }
 }
 
 /// Creates the error reply to a line that is too long.
-fn too_long_json(error: &LineTooLong) -> Value {
-    let id = find_message_id(&error.beginning).unwrap_or_default();
-    error_json(id, INVALID_REQUEST, &error.to_string())
+fn too_long_line_error(error: &LineTooLongError) -> Value {
+    let id = find_id_in_incomplete_message(&error.beginning).unwrap_or_default();
+    rpc_error_json(id, INVALID_REQUEST, &error.to_string())
 }
 
 /// Creates an error reply.
-fn error_json(id: Value, code: i64, message: &str) -> Value {
+fn rpc_error_json(id: Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
@@ -162,7 +165,7 @@ mod tests {
             count
         });
         let mut output = BufReader::new(client);
-        let (mut buffer, mut answers) = (LineBuffer::new(1 << 20), Vec::new());
+        let (mut buffer, mut answers) = (LimitedLineBuffer::new(1 << 20), Vec::new());
         while let Some(line) = buffer.next_line(&mut output).await.expect("it is read") {
             let line = line.expect("it is short");
             answers.push(serde_json::from_slice(&line).expect("JSON"));

@@ -42,17 +42,17 @@ pub(super) enum CacheEntryError {
 
 /// JSON form of an entry.
 #[derive(Serialize, Deserialize)]
-struct CacheFile {
+struct CacheEntryJson {
     version: u32,
     key: String,
     request_number: u64,
     request: Value,
-    reply: CachedReply,
+    reply: CachedReplyJson,
 }
 
 /// JSON form of the reply in an entry.
 #[derive(Serialize, Deserialize)]
-struct CachedReply {
+struct CachedReplyJson {
     text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<ToolCall>,
@@ -62,12 +62,12 @@ struct CachedReply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refusal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    tokens: Option<CachedTokens>,
+    tokens: Option<CachedTokensJson>,
 }
 
 /// JSON form of the token counts in an entry.
 #[derive(Serialize, Deserialize)]
-struct CachedTokens {
+struct CachedTokensJson {
     input: u64,
     #[serde(default)]
     cached: u64,
@@ -100,7 +100,7 @@ impl CacheEntry {
                 "its version is {version}; expected {ENTRY_FORMAT_VERSION}"
             )));
         }
-        let file: CacheFile = serde_json::from_value(document).map_err(damaged)?;
+        let file: CacheEntryJson = serde_json::from_value(document).map_err(damaged)?;
         Ok(Self {
             key: file.key,
             request: file.request,
@@ -113,7 +113,7 @@ impl CacheEntry {
                 tokens: file
                     .reply
                     .tokens
-                    .map(|CachedTokens { input, cached, output }| RequestTokens { input, cached, output }),
+                    .map(|CachedTokensJson { input, cached, output }| RequestTokens { input, cached, output }),
                 ..ModelReply::from_text(file.reply.text)
             },
         })
@@ -122,12 +122,12 @@ impl CacheEntry {
     /// Writes the entry atomically, so that a concurrent reader finds the whole file or none. Follows no links below `root`.
     pub(super) fn save_atomically(&self, path: &Path, root: &Path) -> io::Result<()> {
         let reply = self.reply.clone();
-        let file = CacheFile {
+        let file = CacheEntryJson {
             version: ENTRY_FORMAT_VERSION,
             key: self.key.clone(),
             request_number: self.request_number,
             request: self.request.clone(),
-            reply: CachedReply {
+            reply: CachedReplyJson {
                 text: reply.text,
                 tool_calls: reply.tool_calls,
                 reasoning: reply.reasoning,
@@ -135,16 +135,16 @@ impl CacheEntry {
                 refusal: reply.refusal,
                 tokens: reply
                     .tokens
-                    .map(|RequestTokens { input, cached, output }| CachedTokens { input, cached, output }),
+                    .map(|RequestTokens { input, cached, output }| CachedTokensJson { input, cached, output }),
             },
         };
         let mut text = serde_json::to_string_pretty(&file)?;
         text.push('\n');
         let folder = path.parent().unwrap_or(Path::new("."));
-        check_no_links(folder, root)?;
+        check_no_symbolic_links(folder, root)?;
         create_private_folders(folder)?;
         // Another process can have made a link meanwhile.
-        check_no_links(folder, root)?;
+        check_no_symbolic_links(folder, root)?;
         let beside = path.with_extension(format!("{}.tmp", std::process::id()));
         let _ = std::fs::remove_file(&beside);
         let mut temporary_file = private_file_options().open(&beside)?;
@@ -160,7 +160,7 @@ impl CacheEntry {
 }
 
 /// Fails if the folder, or a folder between it and the root, is a link.
-fn check_no_links(folder: &Path, root: &Path) -> io::Result<()> {
+fn check_no_symbolic_links(folder: &Path, root: &Path) -> io::Result<()> {
     let mut below = folder.ancestors().take_while(|folder| *folder != root);
     match below.find(|folder| folder.is_symlink()) {
         Some(link) => Err(io::Error::other(format!(
@@ -190,7 +190,7 @@ fn create_private_folders(path: &Path) -> io::Result<()> {
 }
 
 /// Converts the parts of a request on which its reply depends to JSON. Leaves out secrets and values that change, such as times.
-pub(super) fn request_to_json(request: &ModelRequest) -> Value {
+pub(super) fn request_to_cache_json(request: &ModelRequest) -> Value {
     let profile = &request.profile;
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| {
@@ -200,7 +200,10 @@ pub(super) fn request_to_json(request: &ModelRequest) -> Value {
     };
     put("provider", json!(profile.provider));
     put("model", json!(profile.model));
-    put("base_url", json!(profile.base_url.as_deref().map(redact_url)));
+    put(
+        "base_url",
+        json!(profile.base_url.as_deref().map(strip_login_and_query)),
+    );
     put("temperature", json!(profile.temperature));
     put("top_p", json!(profile.top_p));
     put("max_tokens", json!(profile.max_tokens));
@@ -208,7 +211,10 @@ pub(super) fn request_to_json(request: &ModelRequest) -> Value {
     if !profile.options.is_empty() {
         put("options", json!(profile.options));
     }
-    put("messages", request.messages.iter().map(message_to_json).collect());
+    put(
+        "messages",
+        request.messages.iter().map(message_to_json_without_durations).collect(),
+    );
     let tool = |tool: &crate::ToolSpec| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     let tools: Vec<Value> = request.tools.iter().map(tool).collect();
     put("tools", if tools.is_empty() { Value::Null } else { tools.into() });
@@ -217,7 +223,7 @@ pub(super) fn request_to_json(request: &ModelRequest) -> Value {
 }
 
 /// Converts a message to JSON without durations.
-fn message_to_json(message: &Message) -> Value {
+fn message_to_json_without_durations(message: &Message) -> Value {
     let mut message = message.to_json_without_bytes();
     for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
         if let Some(call) = call.as_object_mut() {
@@ -228,7 +234,7 @@ fn message_to_json(message: &Message) -> Value {
 }
 
 /// Removes user, password and query from the URL.
-fn redact_url(url: &str) -> String {
+fn strip_login_and_query(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.split_once("://") {
         Some((scheme, rest)) => {
@@ -243,12 +249,12 @@ fn redact_url(url: &str) -> String {
 /// Lists the paths at which two requests differ.
 pub(super) fn list_different_paths(one: &Value, other: &Value) -> Vec<String> {
     let mut places = Vec::new();
-    collect_differences(one, other, "", &mut places);
+    collect_different_paths(one, other, "", &mut places);
     places
 }
 
 /// Adds the paths below `at` at which two values differ.
-fn collect_differences(one: &Value, other: &Value, at: &str, places: &mut Vec<String>) {
+fn collect_different_paths(one: &Value, other: &Value, at: &str, places: &mut Vec<String>) {
     match (one, other) {
         (Value::Object(a), Value::Object(b)) => {
             let only_there = b.keys().filter(|key| !a.contains_key(*key));
@@ -258,13 +264,13 @@ fn collect_differences(one: &Value, other: &Value, at: &str, places: &mut Vec<St
                 } else {
                     format!("{at}.{key}")
                 };
-                collect_differences(&one[key], &other[key], &place, places);
+                collect_different_paths(&one[key], &other[key], &place, places);
             }
         }
         (Value::Array(a), Value::Array(b)) => {
             for index in 0..a.len().max(b.len()) {
                 let item = |list: &[Value]| list.get(index).cloned().unwrap_or_default();
-                collect_differences(&item(a), &item(b), &format!("{at}[{index}]"), places);
+                collect_different_paths(&item(a), &item(b), &format!("{at}[{index}]"), places);
             }
         }
         _ if one != other => places.push(at.to_owned()),

@@ -2,7 +2,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{ModelQuery, ModelQueryResult, RequestTokens, ToolSpec};
-use ensemble_core::thread::{ExecutionRef, LiveUpdate, Message, NoLiveOutput, Role, StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{
+    ExecutionAttemptRef, IgnoredLiveOutput, LiveUpdate, Message, MessageRole, StopReason, ToolCall, ToolCallEnd,
+};
 use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::profiles::ChainedProfile;
 
@@ -66,8 +68,8 @@ fn ask(text: &str, requests_made: u64) -> ModelQuery {
     ModelQuery {
         request_counter: Arc::default(),
         systems: vec![Some("Be brief.".into())],
-        messages: vec![Message::new(Role::User, text)],
-        source: ExecutionRef {
+        messages: vec![Message::new(MessageRole::User, text)],
+        source: ExecutionAttemptRef {
             run: "".into(),
             agent: "writer".into(),
             execution: 1,
@@ -83,7 +85,7 @@ fn ask(text: &str, requests_made: u64) -> ModelQuery {
 
 async fn said(model: &Model, ask: ModelQuery) -> String {
     model
-        .answer_query(ask, &NoLiveOutput)
+        .answer_query(ask, &IgnoredLiveOutput)
         .await
         .result
         .map_or_else(|error| error.message, |reply| reply.text)
@@ -107,23 +109,23 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 #[tokio::test]
 async fn a_reply_is_kept_and_given_again_as_it_was() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
     let (first, _) = model(&cache);
-    let asked = first.answer_query(ask("Hello", 0), &NoLiveOutput).await;
+    let asked = first.answer_query(ask("Hello", 0), &IgnoredLiveOutput).await;
     let fresh = asked.result.unwrap();
     assert!(!fresh.cached);
 
     #[derive(Default)]
     struct Ear(Mutex<String>);
-    impl ensemble_core::thread::LiveOutput for Ear {
-        fn receive_update(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
+    impl ensemble_core::thread::LiveOutputReceiver for Ear {
+        fn receive_update(&self, _: &ExecutionAttemptRef, update: LiveUpdate<'_>) {
             if let LiveUpdate::Text(text) = update {
                 self.0.lock().unwrap().push_str(text);
             }
         }
     }
     let ear = Ear::default();
-    let (second, counting) = model(&ReplyCache::read_only(path.clone()).unwrap());
+    let (second, counting) = model(&ReplyCache::open_read_only(path.clone()).unwrap());
     let ModelQueryResult {
         result,
         requests,
@@ -147,18 +149,18 @@ async fn a_reply_is_kept_and_given_again_as_it_was() {
 #[tokio::test]
 async fn whatever_changes_the_reply_changes_the_entry() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path).unwrap();
+    let cache = ReplyCache::open_read_write(path).unwrap();
     let base = ask("Hello", 0);
     said(&model(&cache).0, base.clone()).await;
     let with_call = |end: &str, duration| {
-        let call = ToolCall::new("1", "look", json!({})).with_end(ToolEnd::Result(json!(end)), duration);
+        let call = ToolCall::new("1", "look", json!({})).with_end(ToolCallEnd::Result(json!(end)), duration);
         let reply = Message {
             tool_calls: vec![call],
-            ..Message::new(Role::Assistant, "")
+            ..Message::new(MessageRole::Assistant, "")
         };
         ModelQuery {
             request_counter: Arc::default(),
-            messages: vec![Message::new(Role::User, "Hello"), reply],
+            messages: vec![Message::new(MessageRole::User, "Hello"), reply],
             ..base.clone()
         }
     };
@@ -221,7 +223,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
     ];
     for (at, (profile, ask, expected)) in table.into_iter().enumerate() {
         let (model, _) = model_of(profile, &cache);
-        let reply = model.answer_query(ask, &NoLiveOutput).await.result.unwrap();
+        let reply = model.answer_query(ask, &IgnoredLiveOutput).await.result.unwrap();
         assert_eq!(reply.cached, expected, "row {at}");
     }
     let mut other = ask("Hello", 0);
@@ -229,7 +231,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
     assert!(
         !model(&cache)
             .0
-            .answer_query(other, &NoLiveOutput)
+            .answer_query(other, &IgnoredLiveOutput)
             .await
             .result
             .unwrap()
@@ -241,7 +243,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
 #[tokio::test]
 async fn the_same_request_again_gets_the_reply_that_it_got_then() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
     let (cold, _) = model(&cache);
     for number in 0..3 {
         assert_eq!(
@@ -249,7 +251,7 @@ async fn the_same_request_again_gets_the_reply_that_it_got_then() {
             format!("reply {}", number + 1)
         );
     }
-    let only = ReplyCache::read_only(path).unwrap();
+    let only = ReplyCache::open_read_only(path).unwrap();
     let (warm, _) = model(&only);
     for number in 0..3 {
         assert_eq!(
@@ -286,7 +288,7 @@ async fn simulated_replies_are_not_kept() {
         provider: "simulated".into(),
         ..profile()
     };
-    let (model, counting) = model_of(simulated, &ReplyCache::read_write(path.clone()).unwrap());
+    let (model, counting) = model_of(simulated, &ReplyCache::open_read_write(path.clone()).unwrap());
     said(&model, ask("Hello", 0)).await;
     said(&model, ask("Hello", 0)).await;
     assert_eq!((*counting.0.lock().unwrap(), path.exists()), (2, false));
@@ -295,7 +297,7 @@ async fn simulated_replies_are_not_kept() {
 #[tokio::test]
 async fn failures_are_not_kept() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
     let (model, counting) = model(&cache);
     assert_eq!(said(&model, ask("fail", 0)).await, "down");
     assert_eq!(said(&model, ask("fail", 1)).await, "down");
@@ -306,10 +308,10 @@ async fn failures_are_not_kept() {
 #[tokio::test]
 async fn a_cache_alone_says_what_it_lacks_and_what_is_nearest() {
     let (_guard, path) = folder();
-    assert!(ReplyCache::read_only(path.clone()).is_err(), "it is not made");
+    assert!(ReplyCache::open_read_only(path.clone()).is_err(), "it is not made");
     std::fs::create_dir(&path).unwrap();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
-    let only = ReplyCache::read_only(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
+    let only = ReplyCache::open_read_only(path.clone()).unwrap();
     let (model_there, counting) = model(&only);
     let none = said(&model_there, ask("Hello", 0)).await;
     assert!(
@@ -332,7 +334,7 @@ async fn a_cache_alone_says_what_it_lacks_and_what_is_nearest() {
 async fn a_reply_that_was_given_without_the_schema_is_found() {
     let (_guard, path) = folder();
     said(
-        &model(&ReplyCache::read_write(path.clone()).unwrap()).0,
+        &model(&ReplyCache::open_read_write(path.clone()).unwrap()).0,
         ask("Hello", 0),
     )
     .await;
@@ -341,7 +343,7 @@ async fn a_reply_that_was_given_without_the_schema_is_found() {
         ..ask("Hello", 0)
     };
     assert_eq!(
-        said(&model(&ReplyCache::read_only(path).unwrap()).0, with_schema).await,
+        said(&model(&ReplyCache::open_read_only(path).unwrap()).0, with_schema).await,
         "reply 1"
     );
 }
@@ -356,7 +358,7 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
     ];
     for damage in damages {
         let (_guard, path) = folder();
-        let cache = ReplyCache::read_write(path.clone()).unwrap();
+        let cache = ReplyCache::open_read_write(path.clone()).unwrap();
         said(&model(&cache).0, ask("Hello", 0)).await;
         let file = files(&path.join("writer"))[0].clone();
         let sound = std::fs::read_to_string(&file).unwrap();
@@ -364,14 +366,14 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
         assert_ne!(broken, sound);
         std::fs::write(&file, &broken).unwrap();
 
-        let (alone, _) = model(&ReplyCache::read_only(path.clone()).unwrap());
+        let (alone, _) = model(&ReplyCache::open_read_only(path.clone()).unwrap());
         let told = said(&alone, ask("Hello", 0)).await;
         assert!(
             told.contains("cannot be used") && told.contains("no reply to request 1"),
             "{told}"
         );
 
-        let asked = model(&cache).0.answer_query(ask("Hello", 0), &NoLiveOutput).await;
+        let asked = model(&cache).0.answer_query(ask("Hello", 0), &IgnoredLiveOutput).await;
         assert!(!asked.result.unwrap().cached);
         assert!(asked.warnings[0].contains("cannot be used"), "{:?}", asked.warnings);
         assert_eq!(
@@ -386,10 +388,10 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
 #[tokio::test]
 async fn a_cache_that_cannot_be_written_is_a_warning() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
     std::fs::create_dir(&path).unwrap();
     std::fs::write(path.join("writer"), "a file where the folder would be").unwrap();
-    let asked = model(&cache).0.answer_query(ask("Hello", 0), &NoLiveOutput).await;
+    let asked = model(&cache).0.answer_query(ask("Hello", 0), &IgnoredLiveOutput).await;
     assert_eq!(asked.result.unwrap().text, "reply 1");
     let words = asked.warnings.join("\n");
     assert!(words.contains("cannot be written"), "{words}");
@@ -415,7 +417,7 @@ fn differences_are_told_by_place() {
 #[test]
 fn inner_ensembles_have_folders_of_their_own() {
     let (_guard, path) = folder();
-    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let cache = ReplyCache::open_read_write(path.clone()).unwrap();
     assert_eq!(cache.for_nested_ensemble("panel").folder, path.join("panel"));
     assert_eq!(agent_folder_name("../x y"), ".._x_y");
     assert_eq!(agent_folder_name(".."), "_");

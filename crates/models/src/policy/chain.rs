@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::model_query::{ModelQuery, ModelQueryResult};
 use super::paced_provider::PacedProvider;
-use super::reply_forwarder::ReplyForwarder;
-use super::retry_reasons::retry_policy;
+use super::reply_forwarder::LiveReplyForwarder;
+use super::retry_reasons::retry_policy_or_default;
 use super::running_query::ChainQuery;
 use crate::{
     ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelReply, RemoteProvider, ScriptLoader,
-    SimulatedProvider, key_variable, reasoning_source,
+    SimulatedProvider, api_key_variable, reasoning_source,
 };
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::thread::{ExecutionRef, LiveOutput, StopReason};
+use ensemble_core::thread::{ExecutionAttemptRef, LiveOutputReceiver, StopReason};
 use ensemble_language::ensemble::{self, ModelChoice, ModelProfile};
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileChain, ProfileError, check_provider};
 
@@ -25,7 +25,7 @@ pub struct Model {
     is_simulated: bool,
     network: ModelNetwork,
     /// The execution that a fallback has answered, and the place of the fallback.
-    fallen_back: Arc<Mutex<Option<(ExecutionRef, usize)>>>,
+    fallen_back: Arc<Mutex<Option<(ExecutionAttemptRef, usize)>>>,
 }
 
 impl Model {
@@ -61,7 +61,7 @@ impl Model {
     ///
     /// # Errors
     /// All profiles need a key, and the environment has none of the keys; the error is that of the first profile.
-    pub fn check_any_key(&self) -> Result<(), ProfileError> {
+    pub fn check_any_profile_has_key(&self) -> Result<(), ProfileError> {
         let missing = self.profiles().map(|link| find_missing_key(link, &self.network));
         let first = missing.reduce(|first, next| first.filter(|_| next.is_some()));
         first.flatten().map_or(Ok(()), Err)
@@ -71,7 +71,7 @@ impl Model {
     ///
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
-    pub fn from_profile(profile: ModelProfile) -> Result<Self, ProfileError> {
+    pub fn from_profile_without_keys(profile: ModelProfile) -> Result<Self, ProfileError> {
         Self::from_profile_with_network(profile, &ModelNetwork::default())
     }
 
@@ -90,7 +90,7 @@ impl Model {
             profile: Arc::new(profile),
         };
         let resolved = ProfileChain { chain: vec![link] };
-        Self::connect_profiles(&resolved, &script_loading_error, network)
+        Self::connect_profiles(&resolved, &refuse_script_loading, network)
     }
 
     /// Creates a model from a name, `PROVIDER/MODEL` or `simulated`, with access to keys and providers through `network`.
@@ -99,8 +99,8 @@ impl Model {
     /// The name is not valid, the provider does not exist, or `network` has no key for it.
     pub fn from_name(name: &str, network: &ModelNetwork) -> Result<Self, ProfileError> {
         let resolved = ModelProfiles::default().resolve_chain(&parse_model_choice(name)?)?;
-        let model = Self::connect_profiles(&resolved, &script_loading_error, network)?;
-        model.check_any_key()?;
+        let model = Self::connect_profiles(&resolved, &refuse_script_loading, network)?;
+        model.check_any_profile_has_key()?;
         Ok(model)
     }
 
@@ -149,7 +149,7 @@ impl Model {
     }
 
     /// Limits later requests to this number of estimated tokens, because a longer request was refused and this one was accepted.
-    pub fn record_accepted_tokens(&self, accepted: u64) {
+    pub fn limit_later_request_tokens(&self, accepted: u64) {
         if let Some((link, _)) = self.links.first() {
             self.network.record_accepted_tokens(&link.profile, accepted);
         }
@@ -159,25 +159,25 @@ impl Model {
     pub fn answer_query<'f>(
         &'f self,
         ask: ModelQuery,
-        live_output: &'f dyn LiveOutput,
+        live_output: &'f dyn LiveOutputReceiver,
     ) -> BoxFuture<'f, ModelQueryResult> {
         Box::pin(async move {
             let mut query = ChainQuery {
                 ask: &ask,
                 network: &self.network,
-                replies: ReplyForwarder::new(&ask.source, live_output),
+                replies: LiveReplyForwarder::new(&ask.source, live_output),
                 warnings: Vec::new(),
             };
             let count_requests = || ask.request_counter.load(Ordering::Relaxed);
             let mut failed: Vec<(&ChainedProfile, ModelError)> = Vec::new();
-            let order = self.profile_order(&ask.source);
+            let order = self.profile_request_order(&ask.source);
             for (nth, at) in order.iter().copied().enumerate() {
                 let (link, provider) = &self.links[at];
                 let is_last = nth + 1 == order.len();
                 match query.ask_profile_with_retries(at, link, &**provider, is_last).await {
                     // Another model may answer.
                     Ok(reply) if reply.stop_reason == StopReason::Refusal && !is_last => {
-                        query.replies.restart_reply();
+                        query.replies.mark_sent_reply_void();
                         failed.push((link, refusal_error(&reply)));
                     }
                     Ok(mut reply) => {
@@ -211,7 +211,7 @@ impl Model {
 
 impl Model {
     /// Returns the indexes of the profiles in the order of requests. A fallback that answered stays first for the rest of the execution.
-    fn profile_order(&self, source: &ExecutionRef) -> Vec<usize> {
+    fn profile_request_order(&self, source: &ExecutionAttemptRef) -> Vec<usize> {
         let fallen_back = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
         let first = fallen_back
             .as_ref()
@@ -221,7 +221,7 @@ impl Model {
     }
 
     /// Stores the fallback that answered, for the rest of the execution.
-    fn remember_fallback(&self, source: &ExecutionRef, at: usize) {
+    fn remember_fallback(&self, source: &ExecutionAttemptRef, at: usize) {
         if at > 0 && !source.run.is_empty() {
             let mut fallen_back = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
             *fallen_back = Some((source.clone(), at));
@@ -235,18 +235,18 @@ fn wrap_with_pace(
     provider: Arc<dyn ModelProvider>,
     network: &ModelNetwork,
 ) -> Arc<dyn ModelProvider> {
-    let pace = network.pace_for_profile(&link.name, &link.profile);
-    let pause = retry_policy(&link.profile).pause_after(1);
+    let pace = network.shared_pace_for_profile(&link.name, &link.profile);
+    let pause = retry_policy_or_default(&link.profile).pause_after(1);
     Arc::new(PacedProvider::new(provider, pace, pause))
 }
 
 /// Returns whether both belong to the same execution, also in different attempts.
-fn is_same_execution(one: &ExecutionRef, other: &ExecutionRef) -> bool {
+fn is_same_execution(one: &ExecutionAttemptRef, other: &ExecutionAttemptRef) -> bool {
     (&one.run, &one.agent, one.execution) == (&other.run, &other.agent, other.execution)
 }
 
 /// Fails: a model without an ensemble cannot load scripts.
-fn script_loading_error(path: &str) -> Result<String, String> {
+fn refuse_script_loading(path: &str) -> Result<String, String> {
     Err(format!("{path}: a model without an ensemble has no scripts"))
 }
 
@@ -275,7 +275,7 @@ fn fallback_warnings(failed: &[(&ChainedProfile, ModelError)], answered: &Chaine
 fn refusal_error(reply: &ModelReply) -> ModelError {
     ModelError {
         kind: ModelErrorKind::ModelRefused,
-        ..ModelError::new_fatal(format!("the model refused: {}", reply.refusal_text()))
+        ..ModelError::new_fatal(format!("the model refused: {}", reply.refusal_reason_and_text()))
     }
 }
 
@@ -311,7 +311,7 @@ fn combine_errors(mut failed: Vec<(&ChainedProfile, ModelError)>) -> ModelError 
 /// Returns an error if the key of the profile is not in the environment.
 fn find_missing_key(link: &ChainedProfile, network: &ModelNetwork) -> Option<ProfileError> {
     let provider = ensemble::HttpProvider::find_by_name(&link.profile.provider)?;
-    let variable = key_variable(&link.profile, provider)?;
+    let variable = api_key_variable(&link.profile, provider)?;
     network.read_variable(variable).is_none().then(|| ProfileError::NoKey {
         profile: Arc::clone(&link.name),
         provider: provider.name,

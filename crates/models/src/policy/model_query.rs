@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_core::thread::{ExecutionRef, Message};
+use ensemble_core::thread::{ExecutionAttemptRef, Message};
 use ensemble_language::ensemble::TokenPrice;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub struct ModelQuery {
     /// Everything after the system message; the last one is the user's.
     pub messages: Vec<Message>,
     /// The execution that makes the query.
-    pub source: ExecutionRef,
+    pub source: ExecutionAttemptRef,
     /// The purpose of the query.
     pub purpose: RequestPurpose,
     /// The number of earlier requests of the agent with this purpose.

@@ -18,20 +18,20 @@ use ensemble_language::ensemble::RateLimit;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use self::known_limits::ReportedLimits;
+use self::known_limits::LatestReportedLimits;
 pub(crate) use self::slowdown::PaceChange;
 use self::slowdown::SlowdownControl;
-use crate::policy::retry_reasons::MAX_PAUSE;
+use crate::policy::retry_reasons::MAX_PAUSE_WITHOUT_FALLBACK;
 use crate::{ModelError, ReportedLimit};
 
 /// The window of the limits of a profile.
-const MINUTE: Duration = Duration::from_secs(60);
+const LIMIT_WINDOW: Duration = Duration::from_secs(60);
 
 /// The longest pause after a refusal if the provider does not state one.
 const MAX_UNSTATED_PAUSE: Duration = Duration::from_secs(30);
 
 /// A provider that has accepted nothing for so long is not waited for.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
+const MAX_TIME_WITHOUT_SUCCESS: Duration = Duration::from_secs(60);
 
 /// The number of refusals without a success between them after which the limit of the account is used up.
 const MAX_CONSECUTIVE_REFUSALS: u32 = 5;
@@ -55,7 +55,7 @@ struct PaceState {
     in_flight: u32,
     successes: u64,
     blocked_until: Option<Instant>,
-    known_limits: ReportedLimits,
+    known_limits: LatestReportedLimits,
     slowdown: SlowdownControl,
     last_start: Option<Instant>,
     /// The refusals since the last success.
@@ -115,7 +115,7 @@ impl ProviderPace {
             Some(permits) => Arc::clone(permits).acquire_owned().await.ok(),
             None => None,
         };
-        let _pause = clock.pause();
+        let _pause = clock.pause_with_outer_stopwatches();
         let _turn = self.gate.lock().await;
         loop {
             let wait = {
@@ -124,7 +124,7 @@ impl ProviderPace {
                 if state.gives_up_at.is_some_and(|at| at <= now && asked_at < at) {
                     return Err(PaceTimeout);
                 }
-                match state.earliest_start(&self.limits, tokens, now) {
+                match state.find_delayed_start(&self.limits, tokens, now) {
                     Some(at) if at > now => at,
                     _ => {
                         let number = state.record_request_start(tokens, now);
@@ -147,14 +147,14 @@ impl ProviderPace {
     }
 
     /// Returns whether the provider has accepted a request since there were so many successes, or may be accepting one now.
-    pub(crate) fn is_accepting_requests(&self, since: u64) -> bool {
+    pub(crate) fn may_accept_since_success(&self, since: u64) -> bool {
         let state = self.lock_state();
         let has_given_up = state.gives_up_at.is_some_and(|at| at <= Instant::now());
         !has_given_up && (state.successes > since || state.in_flight > 0)
     }
 
     /// Returns the remaining pause because the limit of the account is used up.
-    pub(crate) fn account_pause(&self) -> Duration {
+    pub(crate) fn remaining_account_pause(&self) -> Duration {
         let until = self.lock_state().blocked_until;
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
@@ -183,14 +183,14 @@ impl ProviderPace {
 
 impl PaceState {
     /// Returns the time at which a request can start. Returns `None` if it can start now.
-    fn earliest_start(&mut self, limits: &RateLimit, tokens: u64, now: Instant) -> Option<Instant> {
-        while self.starts.front().is_some_and(|start| start.at + MINUTE <= now) {
+    fn find_delayed_start(&mut self, limits: &RateLimit, tokens: u64, now: Instant) -> Option<Instant> {
+        while self.starts.front().is_some_and(|start| start.at + LIMIT_WINDOW <= now) {
             self.starts.pop_front();
         }
         if self.blocked_until.is_some_and(|until| until > now) {
             return self.blocked_until;
         }
-        let distance = self.slowdown.update_request_interval(now, &mut self.changes);
+        let distance = self.slowdown.refresh_min_request_interval(now, &mut self.changes);
         let by_slowdown = self
             .last_start
             .filter(|_| !distance.is_zero())
@@ -198,12 +198,12 @@ impl PaceState {
         let by_provider = self.known_limits.find_free_time(self.starts.iter(), tokens, now);
         let by_requests = limits.requests_per_minute.and_then(|limit| {
             let excess = (self.starts.len() as u64 + 1).saturating_sub(limit);
-            self.find_free_time(|seen, _| seen >= excess)
+            self.find_window_free_time(|seen, _| seen >= excess)
         });
         let by_tokens = limits.tokens_per_minute.and_then(|limit| {
             let used: u64 = self.starts.iter().map(|start| start.tokens).sum();
             let excess = (used + tokens).saturating_sub(limit);
-            self.find_free_time(|_, freed| freed >= excess)
+            self.find_window_free_time(|_, freed| freed >= excess)
         });
         [by_slowdown, by_provider, by_requests, by_tokens]
             .into_iter()
@@ -212,7 +212,7 @@ impl PaceState {
     }
 
     /// Returns the time at which enough of the oldest requests are a minute old. Returns `None` if no wait is needed.
-    fn find_free_time(&self, is_enough: impl Fn(u64, u64) -> bool) -> Option<Instant> {
+    fn find_window_free_time(&self, is_enough: impl Fn(u64, u64) -> bool) -> Option<Instant> {
         let (mut seen, mut freed) = (0, 0);
         let mut last = None;
         for start in &self.starts {
@@ -220,7 +220,7 @@ impl PaceState {
                 break;
             }
             (seen, freed) = (seen + 1, freed + start.tokens);
-            last = Some(start.at + MINUTE);
+            last = Some(start.at + LIMIT_WINDOW);
         }
         last
     }
@@ -238,7 +238,7 @@ impl PaceState {
     }
 
     /// Stops all requests for this time. Without a stated pause, each further pause is twice as long.
-    fn block_all_requests(&mut self, stated: Option<Duration>, usual: Duration, now: Instant) {
+    fn block_requests_with_backoff(&mut self, stated: Option<Duration>, usual: Duration, now: Instant) {
         let is_new = self.blocked_until.is_none_or(|until| until <= now);
         let pause = match stated {
             Some(pause) => pause,
@@ -257,7 +257,7 @@ impl AdmittedRequestGuard<'_> {
         let now = Instant::now();
         let PaceState { slowdown, changes, .. } = &mut *state;
         slowdown.add_request_result(self.at, true, now, changes);
-        state.known_limits.update_reported(reported, self.number, now);
+        state.known_limits.update_from_response(reported, self.number, now);
         state.successes += 1;
         state.refusals_in_a_row = 0;
         state.waves = 0;
@@ -273,7 +273,7 @@ impl AdmittedRequestGuard<'_> {
     /// Records a refusal because of too many requests. `usual` is the pause if the provider states none.
     pub(crate) fn record_refusal(&self, error: &ModelError, usual: Duration) {
         let stated = error.retry_after;
-        if stated.is_some_and(|pause| pause > MAX_PAUSE) {
+        if stated.is_some_and(|pause| pause > MAX_PAUSE_WITHOUT_FALLBACK) {
             // No request waits so long, so it does not stop others.
             return;
         }
@@ -284,9 +284,9 @@ impl AdmittedRequestGuard<'_> {
         state.refusals_in_a_row += 1;
         let is_used_up = error.limits.iter().any(|limit| limit.remaining == 0);
         if is_used_up || state.refusals_in_a_row >= MAX_CONSECUTIVE_REFUSALS {
-            state.block_all_requests(stated, usual, now);
+            state.block_requests_with_backoff(stated, usual, now);
         }
-        let patience = GIVE_UP_AFTER.max(stated.unwrap_or_default() * 2);
+        let patience = MAX_TIME_WITHOUT_SUCCESS.max(stated.unwrap_or_default() * 2);
         let since = *state.refused_since.get_or_insert(now);
         state.gives_up_at = state.gives_up_at.max(Some(since + patience));
     }

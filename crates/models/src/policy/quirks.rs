@@ -67,7 +67,7 @@ enum ReasoningToSend {
 
 impl ModelQuirks {
     /// Changes the body of a request to the form that the server accepts.
-    pub(crate) fn apply_to_body(&self, body: &mut Value) {
+    pub(crate) fn adapt_request_body(&self, body: &mut Value) {
         let Some(map) = body.as_object_mut() else {
             return;
         };
@@ -101,7 +101,7 @@ impl ModelQuirks {
     /// Records the quirk that the refusal of a body shows. Returns `None` if a retry would fail again.
     ///
     /// Returns `Some` with a warning if the next request loses something that the user set, otherwise `Some(None)`.
-    pub(crate) fn learn_from_refusal(&mut self, body: &Value, refusal: &str) -> Option<Option<String>> {
+    pub(crate) fn record_quirk_from_refusal(&mut self, body: &Value, refusal: &str) -> Option<Option<String>> {
         let message = refusal.to_lowercase();
         let names = |word: &&str| contains_whole_word(&message, word);
         if names(&REASONING_KEYS[0])
@@ -187,9 +187,9 @@ mod tests {
         let mut learned = Vec::new();
         let mut sent = body.clone();
         for refusal in refusals {
-            learned.push(quirks.learn_from_refusal(&sent, refusal).is_some());
+            learned.push(quirks.record_quirk_from_refusal(&sent, refusal).is_some());
             sent = body.clone();
-            quirks.apply_to_body(&mut sent);
+            quirks.adapt_request_body(&mut sent);
         }
         (sent, learned)
     }

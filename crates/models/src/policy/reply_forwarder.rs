@@ -3,20 +3,20 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
+use ensemble_core::thread::{ExecutionAttemptRef, LiveOutputReceiver, LiveUpdate};
 
 use crate::{ModelError, ReplyPiece};
 
 /// Forwarder of reply pieces to the live output, which records whether any were sent.
-pub(crate) struct ReplyForwarder<'a> {
-    source: &'a ExecutionRef,
-    live_output: &'a dyn LiveOutput,
+pub(crate) struct LiveReplyForwarder<'a> {
+    source: &'a ExecutionAttemptRef,
+    live_output: &'a dyn LiveOutputReceiver,
     was_heard: AtomicBool,
     has_reasoned: AtomicBool,
 }
 
-impl<'a> ReplyForwarder<'a> {
-    pub(crate) fn new(source: &'a ExecutionRef, live_output: &'a dyn LiveOutput) -> Self {
+impl<'a> LiveReplyForwarder<'a> {
+    pub(crate) fn new(source: &'a ExecutionAttemptRef, live_output: &'a dyn LiveOutputReceiver) -> Self {
         Self {
             source,
             live_output,
@@ -36,7 +36,7 @@ impl<'a> ReplyForwarder<'a> {
     }
 
     /// Marks the reply so far as void in the live output. Returns whether any text was sent.
-    pub(crate) fn restart_reply(&self) -> bool {
+    pub(crate) fn mark_sent_reply_void(&self) -> bool {
         let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
         if self.has_reasoned.swap(false, Ordering::Relaxed) || was_heard {
             self.live_output.receive_update(self.source, LiveUpdate::Restarted);

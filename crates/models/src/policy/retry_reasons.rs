@@ -11,13 +11,13 @@ use ensemble_language::ensemble::{self, ModelProfile, RetryPolicy};
 use crate::{ModelError, ModelErrorKind};
 
 /// The number of attempts of a request to a real provider if the profile has no `retry`.
-const DEFAULT_ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
+const DEFAULT_REQUEST_ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
 
 /// The maximum pause that a provider may ask for if there is a fallback.
 pub(crate) const MAX_PAUSE_WITH_FALLBACK: Duration = Duration::from_secs(60);
 
 /// The maximum pause that a provider may ask for if there is no fallback.
-pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(300);
+pub(crate) const MAX_PAUSE_WITHOUT_FALLBACK: Duration = Duration::from_secs(300);
 
 /// Reason to repeat a request to the same profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,18 +64,18 @@ impl RetryReason {
 pub(crate) fn max_requested_pause(has_fallback: bool) -> Duration {
     match has_fallback {
         true => MAX_PAUSE_WITH_FALLBACK,
-        false => MAX_PAUSE,
+        false => MAX_PAUSE_WITHOUT_FALLBACK,
     }
 }
 
 /// Returns the `retry` of the profile, or a default with several attempts for real providers.
-pub(crate) fn retry_policy(profile: &ModelProfile) -> RetryPolicy {
+pub(crate) fn retry_policy_or_default(profile: &ModelProfile) -> RetryPolicy {
     profile
         .retry
         .clone()
         .unwrap_or_else(|| match ensemble::HttpProvider::find_by_name(&profile.provider) {
             Some(_) => RetryPolicy {
-                max_attempts: DEFAULT_ATTEMPTS,
+                max_attempts: DEFAULT_REQUEST_ATTEMPTS,
                 ..RetryPolicy::default()
             },
             None => RetryPolicy::default(),

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ensemble_core::thread::{Message, Role};
+use ensemble_core::thread::{Message, MessageRole};
 use ensemble_language::ensemble::{self, ModelProfile, RetryPolicy};
 use ensemble_language::profiles::ChainedProfile;
 
 use super::model_query::ModelQuery;
 use super::pace::ProviderPace;
-use super::reply_forwarder::ReplyForwarder;
-use super::retry_reasons::{MAX_PAUSE_WITH_FALLBACK, RetryReason, RetryState, max_requested_pause, retry_policy};
+use super::reply_forwarder::LiveReplyForwarder;
+use super::retry_reasons::{
+    MAX_PAUSE_WITH_FALLBACK, RetryReason, RetryState, max_requested_pause, retry_policy_or_default,
+};
 use crate::request::tool_files;
 use crate::{
     ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, ReplyPiece, move_schema_to_messages,
@@ -25,7 +27,7 @@ const MIN_WARNED_PAUSE: Duration = Duration::from_secs(5);
 pub(crate) struct ChainQuery<'a> {
     pub(crate) ask: &'a ModelQuery,
     pub(crate) network: &'a ModelNetwork,
-    pub(crate) replies: ReplyForwarder<'a>,
+    pub(crate) replies: LiveReplyForwarder<'a>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -80,12 +82,12 @@ impl ChainQuery<'_> {
         provider: &'p dyn ModelProvider,
         is_last: bool,
     ) -> ProfileAttempts<'p> {
-        let pace = self.network.pace_for_profile(&link.name, &link.profile);
+        let pace = self.network.shared_pace_for_profile(&link.name, &link.profile);
         ProfileAttempts {
             link,
             provider,
             is_last,
-            retry: retry_policy(&link.profile),
+            retry: retry_policy_or_default(&link.profile),
             attempt: 1,
             schema_in_words: self.network.refuses_schema(&link.profile),
             files_in_words: self.network.refuses_files(&link.profile),
@@ -110,14 +112,14 @@ impl ChainQuery<'_> {
                 let message = format!("the provider asks for a pause of {seconds} s, which is too long");
                 return Err(ModelError::new_retryable(message));
             }
-            let request = self.build_request(at, &attempts);
-            let result = ask_once(link, provider, request, &self.replies).await;
+            let request = self.count_and_build_request(at, &attempts);
+            let result = request_within_time_limit(link, provider, request, &self.replies).await;
             self.report_pace_changes(&attempts);
             let error = match result {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            self.prepare_retry(&mut attempts, error).await?;
+            self.adapt_or_wait_for_retry(&mut attempts, error).await?;
         }
     }
 
@@ -125,8 +127,12 @@ impl ChainQuery<'_> {
     ///
     /// # Errors
     /// The error, if it is final for this profile.
-    async fn prepare_retry(&mut self, attempts: &mut ProfileAttempts<'_>, error: ModelError) -> Result<(), ModelError> {
-        let was_heard = self.replies.restart_reply();
+    async fn adapt_or_wait_for_retry(
+        &mut self,
+        attempts: &mut ProfileAttempts<'_>,
+        error: ModelError,
+    ) -> Result<(), ModelError> {
+        let was_heard = self.replies.mark_sent_reply_void();
         let facts = RetryState {
             schema_in_words: attempts.schema_in_words,
             files_in_words: attempts.files_in_words,
@@ -137,20 +143,20 @@ impl ChainQuery<'_> {
         match RetryReason::from_error(&error, facts) {
             None => Err(error),
             Some(RetryReason::SchemaRefused) => {
-                self.move_schema_to_prompt(attempts, &error);
+                self.warn_and_prompt_for_schema(attempts, &error);
                 Ok(())
             }
             Some(RetryReason::FilesRefused) => {
-                self.replace_files_in_retries(attempts, &error);
+                self.warn_and_describe_files(attempts, &error);
                 Ok(())
             }
             Some(RetryReason::RateLimited) => self.wait_after_rate_limit(attempts, error, was_heard).await,
-            Some(RetryReason::TemporaryError) => self.sleep_before_retry(attempts, error, was_heard).await,
+            Some(RetryReason::TemporaryError) => self.report_and_sleep_before_retry(attempts, error, was_heard).await,
         }
     }
 
     /// Describes the schema in the prompt of later requests to this model, and adds a warning.
-    fn move_schema_to_prompt(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
+    fn warn_and_prompt_for_schema(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
         let name = &attempts.link.name;
         self.warnings.push(format!(
             "model profile `{name}` does not support the output schema ({error}); the request was repeated with the schema \
@@ -161,7 +167,7 @@ impl ChainQuery<'_> {
     }
 
     /// Describes files in later requests instead of sending them, and adds a warning.
-    fn replace_files_in_retries(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
+    fn warn_and_describe_files(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
         self.warnings
             .push(tool_files::refused_files_warning(&attempts.link.name, error));
         if tool_files::rejects_all_files(error) {
@@ -192,13 +198,13 @@ impl ChainQuery<'_> {
         let own_pause = self
             .retry_pause(attempts, &error)
             .ok_or_else(|| pause_too_long_error(error.clone()))?;
-        let is_alive = attempts.pace.is_accepting_requests(attempts.successes);
+        let is_alive = attempts.pace.may_accept_since_success(attempts.successes);
         attempts.successes = attempts.pace.success_count();
         if !is_alive && !attempts.has_attempts_left() {
             return Err(error);
         }
         attempts.attempt += u32::from(!is_alive);
-        let account_pause = attempts.pace.account_pause();
+        let account_pause = attempts.pace.remaining_account_pause();
         let pause = match account_pause.is_zero() {
             true => own_pause,
             false => account_pause,
@@ -209,14 +215,14 @@ impl ChainQuery<'_> {
         }
         self.replies.report_retry(pause, &error);
         if account_pause.is_zero() {
-            let _pause = self.ask.clock.pause();
+            let _pause = self.ask.clock.pause_with_outer_stopwatches();
             tokio::time::sleep(own_pause).await;
         }
         Ok(())
     }
 
     /// Sleeps before the next attempt, and reports the retry. Fails if the requested pause is too long.
-    async fn sleep_before_retry(
+    async fn report_and_sleep_before_retry(
         &mut self,
         attempts: &mut ProfileAttempts<'_>,
         error: ModelError,
@@ -257,7 +263,7 @@ impl ChainQuery<'_> {
     }
 
     /// Builds the next request to the profile, and counts it.
-    fn build_request(&self, at: usize, attempts: &ProfileAttempts<'_>) -> ModelRequest {
+    fn count_and_build_request(&self, at: usize, attempts: &ProfileAttempts<'_>) -> ModelRequest {
         let number = self.ask.requests_made + self.ask.request_counter.fetch_add(1, Ordering::Relaxed) + 1;
         let request = build_request(self.ask, at, attempts.link, number);
         let request = match attempts.schema_in_words {
@@ -281,11 +287,11 @@ fn pause_too_long_error(error: ModelError) -> ModelError {
 }
 
 /// Sends one request with the time limit of the profile.
-async fn ask_once(
+async fn request_within_time_limit(
     link: &ChainedProfile,
     provider: &dyn ModelProvider,
     request: ModelRequest,
-    replies: &ReplyForwarder<'_>,
+    replies: &LiveReplyForwarder<'_>,
 ) -> Result<ModelReply, ModelError> {
     let on_piece = |piece: ReplyPiece<'_>| replies.forward_piece(piece);
     let Some(limit) = link.profile.timeout.filter(|_| !provider.enforces_own_limits()) else {
@@ -301,8 +307,12 @@ async fn ask_once(
 /// Builds the request for the profile at index `at` of the chain, with this request number.
 fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64) -> ModelRequest {
     let system = ask.systems.get(at).cloned().flatten();
-    let system = system.map(|content| Message::new(Role::System, content));
-    let prompt = ask.messages.iter().rev().find(|message| message.role == Role::User);
+    let system = system.map(|content| Message::new(MessageRole::System, content));
+    let prompt = ask
+        .messages
+        .iter()
+        .rev()
+        .find(|message| message.role == MessageRole::User);
     ModelRequest {
         prompt: prompt
             .map(|message| message.content.as_str())

@@ -79,7 +79,7 @@ impl ProviderAddress {
         };
         let (scheme, rest) = base.split_once("://").unwrap_or(("http", base));
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let path = without_endpoint(path.trim_end_matches('/'), kind);
+        let path = without_endpoint_path(path.trim_end_matches('/'), kind);
         let mut address = Self {
             base: String::new(),
             query,
@@ -88,7 +88,7 @@ impl ProviderAddress {
         let is_azure = kind == ensemble::ProviderApi::OpenAi && is_azure_host(host);
         let path = match (is_azure, path) {
             (true, "" | "/openai") => "/openai/v1",
-            (false, "") => dialect.default_path(),
+            (false, "") => dialect.default_base_path(),
             (_, path) => path,
         };
         if is_azure && path.contains("/deployments/") && address.query.is_none() {
@@ -108,7 +108,7 @@ impl ProviderAddress {
     }
 
     /// Returns the URL of the list of models. Azure has one list for all deployments.
-    pub(crate) fn models_url(&self, path: &str) -> String {
+    pub(crate) fn model_list_url(&self, path: &str) -> String {
         let base = match self.base.split_once("/deployments/") {
             Some((before, _)) if self.uses_azure_key_header() => before.to_owned(),
             _ => self.base.clone(),
@@ -130,7 +130,7 @@ fn is_azure_host(host: &str) -> bool {
 }
 
 /// Removes the path of a request endpoint from the end of a pasted path.
-fn without_endpoint(path: &str, kind: ensemble::ProviderApi) -> &str {
+fn without_endpoint_path(path: &str, kind: ensemble::ProviderApi) -> &str {
     let ends: &[&str] = match kind {
         ensemble::ProviderApi::OpenAi => &["/chat/completions", "/models"],
         ensemble::ProviderApi::Anthropic => &["/messages"],
@@ -185,7 +185,7 @@ fn parse_ollama_host(given: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::remote::find_dialect;
+    use crate::providers::remote::dialect_for_api;
 
     fn at(provider: &str, base_url: Option<&str>, variable: Option<(&'static str, &'static str)>) -> ProviderAddress {
         let known = HttpProvider::find_by_name(provider).expect("is known");
@@ -199,7 +199,7 @@ mod tests {
                 .map(|(_, value)| value.to_owned())
         };
         let network = ModelNetwork::new(environment, || chrono::DateTime::UNIX_EPOCH, || 0.5);
-        ProviderAddress::for_profile(&profile, known, find_dialect(known.dialect), &network)
+        ProviderAddress::for_profile(&profile, known, dialect_for_api(known.dialect), &network)
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         );
         assert!(azure.uses_azure_key_header() && !at("openai", Some("http://h"), None).uses_azure_key_header());
         assert_eq!(
-            azure.models_url("/models"),
+            azure.model_list_url("/models"),
             "https://n.openai.azure.com/openai/models?api-version=1"
         );
     }

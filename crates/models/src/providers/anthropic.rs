@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::providers::dialect::{ProviderDialect, sampling_settings};
+use crate::providers::dialect::{ProviderDialect, sampling_settings_with_keys};
 use crate::providers::failure::reported_stream_error;
 use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
-use crate::request::schema::to_closed_schema;
+use crate::request::schema::to_anthropic_schema;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{Message, Role, ToolCall, ToolEnd};
+use ensemble_core::thread::{Message, MessageRole, ToolCall, ToolCallEnd};
 use ensemble_language::ensemble::ModelProfile;
 
 /// Limit on reply tokens if the profile has none. The API requires a limit, and every model accepts this one.
@@ -19,7 +19,7 @@ const DEFAULT_REPLY_TOKENS: u64 = 4096;
 pub(crate) struct AnthropicDialect;
 
 impl ProviderDialect for AnthropicDialect {
-    fn default_path(&self) -> &'static str {
+    fn default_base_path(&self) -> &'static str {
         "/v1"
     }
 
@@ -38,18 +38,18 @@ impl ProviderDialect for AnthropicDialect {
     }
 
     fn supports_schema(&self, _request: &ModelRequest, schema: &Value) -> bool {
-        to_closed_schema(schema).is_some()
+        to_anthropic_schema(schema).is_some()
     }
 
     fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
-        let mut body = sampling_settings(
+        let mut body = sampling_settings_with_keys(
             &request.profile,
             [Some("temperature"), Some("top_p"), Some("max_tokens"), None],
         );
         body.entry("max_tokens").or_insert(json!(DEFAULT_REPLY_TOKENS));
         body.insert("model".into(), json!(request.profile.model));
         body.insert("stream".into(), json!(true));
-        let is_system = |message: &&Message| message.role == Role::System;
+        let is_system = |message: &&Message| message.role == MessageRole::System;
         let system: Vec<&str> = request
             .messages
             .iter()
@@ -62,7 +62,7 @@ impl ProviderDialect for AnthropicDialect {
         if !request.tools.is_empty() {
             body.insert("tools".into(), request.tools.iter().map(tool_to_json).collect());
         }
-        if let Some(schema) = schema.and_then(to_closed_schema) {
+        if let Some(schema) = schema.and_then(to_anthropic_schema) {
             let format = json!({"type": "json_schema", "schema": schema});
             body.insert("output_config".into(), json!({"format": format}));
         }
@@ -70,7 +70,7 @@ impl ProviderDialect for AnthropicDialect {
             .messages
             .iter()
             .filter(|one| !is_system(one))
-            .flat_map(messages_to_json)
+            .flat_map(message_with_results_to_json)
             .collect();
         body.insert("messages".into(), json!(messages));
         Value::Object(body)
@@ -85,12 +85,12 @@ impl ProviderDialect for AnthropicDialect {
         Some(profile.max_tokens.unwrap_or(DEFAULT_REPLY_TOKENS))
     }
 
-    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+    fn add_event_to_reply(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "error" => return Err(reported_stream_error(&event["error"])),
             "message_start" => set_token_counts(&event["message"]["usage"], reply),
-            "content_block_start" => start_block(&event["content_block"], index, reply)?,
+            "content_block_start" => add_content_block_start(&event["content_block"], index, reply)?,
             "content_block_delta" => {
                 let delta = &event["delta"];
                 reply.add_text(delta["text"].as_str().unwrap_or_default())?;
@@ -98,24 +98,24 @@ impl ProviderDialect for AnthropicDialect {
                     add_reasoning_delta(delta, index, reply)?;
                 }
                 if let Some(piece) = delta["partial_json"].as_str() {
-                    reply.add_arguments(index, piece)?;
+                    reply.append_call_arguments(index, piece)?;
                 }
             }
             "message_delta" => {
                 set_token_counts(&event["usage"], reply);
-                set_stop_reason(&event["delta"], reply)?;
+                set_stop_reason_or_refusal(&event["delta"], reply)?;
             }
             "message_stop" => reply.is_complete = true,
             // A server that does not stream sends the whole message.
             "message" => {
                 for (index, part) in (0..).zip(event["content"].as_array().into_iter().flatten()) {
-                    start_block(part, index, reply)?;
+                    add_content_block_start(part, index, reply)?;
                     if part["input"].as_object().is_some_and(|input| !input.is_empty()) {
-                        reply.add_arguments(index, &part["input"].to_string())?;
+                        reply.append_call_arguments(index, &part["input"].to_string())?;
                     }
                 }
                 set_token_counts(&event["usage"], reply);
-                set_stop_reason(event, reply)?;
+                set_stop_reason_or_refusal(event, reply)?;
             }
             _ => {}
         }
@@ -124,12 +124,14 @@ impl ProviderDialect for AnthropicDialect {
 }
 
 /// Adds the start of a content block to the reply: text, reasoning or a tool call.
-fn start_block(block: &Value, index: u64, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+fn add_content_block_start(block: &Value, index: u64, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     reply.add_text(block["text"].as_str().unwrap_or_default())?;
     if matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")) {
         let size = block.to_string().len();
         reply.emit_reasoning(block["thinking"].as_str().unwrap_or_default());
-        reply.reserve_reasoning(size)?.add_block(Some(index), block.clone());
+        reply
+            .reserve_reasoning_bytes(size)?
+            .add_block(Some(index), block.clone());
     }
     if block["type"] == "tool_use" {
         let call = reply.start_call(index)?;
@@ -147,7 +149,7 @@ fn add_reasoning_delta(delta: &Value, index: u64, reply: &mut ReplyAssembly<'_>)
                 reply.emit_reasoning(piece);
             }
             reply
-                .reserve_reasoning(piece.len())?
+                .reserve_reasoning_bytes(piece.len())?
                 .add_piece(Some(index), &json!({ key: piece }));
         }
     }
@@ -166,7 +168,7 @@ fn set_token_counts(usage: &Value, reply: &mut ReplyAssembly<'_>) {
 }
 
 /// Sets the end reason or the refusal of the reply.
-fn set_stop_reason(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+fn set_stop_reason_or_refusal(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     if let Some(reason) = said["stop_reason"].as_str() {
         match reason {
             "refusal" => {
@@ -187,8 +189,8 @@ fn set_stop_reason(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), Re
 }
 
 /// Converts a message, and the results of its tool calls, to messages of the API.
-fn messages_to_json(message: &Message) -> Vec<Value> {
-    let role = if message.role == Role::User {
+fn message_with_results_to_json(message: &Message) -> Vec<Value> {
+    let role = if message.role == MessageRole::User {
         "user"
     } else {
         "assistant"
@@ -207,8 +209,7 @@ fn messages_to_json(message: &Message) -> Vec<Value> {
     }
     let text = Some(&message.content).filter(|content| !content.trim().is_empty());
     let text = text.map(|text| json!({"type": "text", "text": text}));
-    let call =
-        |call: &ToolCall| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call_input(call)});
+    let call = |call: &ToolCall| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call_arguments_object(call)});
     // Signed thinking comes before the calls that it led to, or they are refused.
     let thinking = message.reasoning.iter().flat_map(|reasoning| reasoning.blocks.clone());
     let blocks: Vec<Value> = thinking
@@ -216,8 +217,8 @@ fn messages_to_json(message: &Message) -> Vec<Value> {
         .chain(message.tool_calls.iter().map(call))
         .collect();
     let result = |call: &ToolCall| {
-        let is_error = !matches!(call.end, Some(ToolEnd::Result(_)));
-        json!({"type": "tool_result", "tool_use_id": call.id, "content": attachments::anthropic_result(call), "is_error": is_error})
+        let is_error = !matches!(call.end, Some(ToolCallEnd::Result(_)));
+        json!({"type": "tool_result", "tool_use_id": call.id, "content": attachments::anthropic_tool_result_content(call), "is_error": is_error})
     };
     let results: Vec<Value> = message.tool_calls.iter().map(result).collect();
     vec![
@@ -227,7 +228,7 @@ fn messages_to_json(message: &Message) -> Vec<Value> {
 }
 
 /// Returns the arguments of a call as an object. Wraps other values.
-fn call_input(call: &ToolCall) -> Value {
+fn call_arguments_object(call: &ToolCall) -> Value {
     match &call.arguments {
         Value::Object(_) => call.arguments.clone(),
         other => json!({ "arguments": other }),

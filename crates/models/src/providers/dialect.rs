@@ -11,7 +11,7 @@ use ensemble_language::ensemble::ModelProfile;
 /// Protocol of a provider: the format of its requests and replies.
 pub(crate) trait ProviderDialect: Sync {
     /// Returns the usual path of a base URL, which is added to a base URL without a path.
-    fn default_path(&self) -> &'static str;
+    fn default_base_path(&self) -> &'static str;
 
     /// Returns the path of requests to a model, after the base URL.
     fn chat_path(&self, model: &str) -> String;
@@ -31,12 +31,12 @@ pub(crate) trait ProviderDialect: Sync {
     fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value;
 
     /// Returns the separation of the events in a reply.
-    fn reply_framing(&self) -> EventFraming {
+    fn reply_event_framing(&self) -> EventFraming {
         EventFraming::Events
     }
 
     /// Adds one event, or a complete reply that is not streamed, to the reply.
-    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError>;
+    fn add_event_to_reply(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError>;
 
     /// Returns whether `[DONE]` ends a stream, even without an end reason.
     fn ends_with_done(&self) -> bool {
@@ -53,12 +53,12 @@ pub(crate) trait ProviderDialect: Sync {
 
     /// Extracts the names of models from the response with the list.
     fn parse_model_names(&self, list: &Value) -> Vec<String> {
-        collect_names(list, "data", "id")
+        collect_name_fields(list, "data", "id")
     }
 }
 
 /// Collects the field `name` of all objects in the array `key`.
-pub(crate) fn collect_names(list: &Value, key: &str, name: &str) -> Vec<String> {
+pub(crate) fn collect_name_fields(list: &Value, key: &str, name: &str) -> Vec<String> {
     let models = list.get(key).and_then(Value::as_array);
     let name = |model: &Value| model.get(name)?.as_str().map(str::to_owned);
     models.into_iter().flatten().filter_map(name).collect()
@@ -67,7 +67,7 @@ pub(crate) fn collect_names(list: &Value, key: &str, name: &str) -> Vec<String> 
 /// Returns the sampling settings of the profile. `words` are the keys for temperature, top_p, max_tokens and seed.
 ///
 /// Settings without a key are left out.
-pub(crate) fn sampling_settings(profile: &ModelProfile, words: [Option<&str>; 4]) -> Map<String, Value> {
+pub(crate) fn sampling_settings_with_keys(profile: &ModelProfile, words: [Option<&str>; 4]) -> Map<String, Value> {
     let values = [
         profile.temperature.map(|value| json!(value)),
         profile.top_p.map(|value| json!(value)),

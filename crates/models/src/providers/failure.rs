@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::providers::address::ProviderAddress;
 use crate::transport::context_length::says_context_too_long;
-use crate::transport::credentials::{ProviderCredentials, key_variable};
+use crate::transport::credentials::{ProviderCredentials, api_key_variable};
 use crate::transport::pauses::{parse_reported_limits, requested_pause};
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelError, ModelErrorKind};
@@ -39,7 +39,7 @@ impl RequestTarget<'_> {
     }
 
     /// Creates an error with redacted message and without a retry pause.
-    fn model_error(&self, message: String, retryable: bool) -> ModelError {
+    fn redacted_model_error(&self, message: String, retryable: bool) -> ModelError {
         ModelError {
             message: self.credentials.redact_fragment(&message),
             retryable,
@@ -60,10 +60,10 @@ impl RequestTarget<'_> {
             // Nobody starts a server on this machine within a few seconds, so a fallback need not wait.
             let local_hosts = ["//localhost", "//127.", "//[::1]"];
             let retryable = !local_hosts.iter().any(|host| base_url.contains(host));
-            return self.model_error(format!("nothing listens at {base_url}; {advice}"), retryable);
+            return self.redacted_model_error(format!("nothing listens at {base_url}; {advice}"), retryable);
         }
         if error.is_builder() {
-            return self.model_error(
+            return self.redacted_model_error(
                 format!("the request cannot be built: {}", innermost_cause(error)),
                 false,
             );
@@ -73,39 +73,44 @@ impl RequestTarget<'_> {
             (_, true) => format!("{base_url} cannot be reached: {}", innermost_cause(error)),
             _ => format!("the connection to {base_url} broke off: {}", innermost_cause(error)),
         };
-        self.model_error(message, true)
+        self.redacted_model_error(message, true)
     }
 
     /// Creates the error of a reply that started and cannot be used.
-    pub(crate) fn reply_error(&self, broken: ReplyError) -> ModelError {
+    pub(crate) fn unusable_reply_error(&self, broken: ReplyError) -> ModelError {
         let provider = self.provider_with_address();
         match broken {
             ReplyError::TooLarge => {
                 let max_mebibytes = crate::transport::frames::MAX_EVENT_BYTES >> 20;
-                self.model_error(
+                self.redacted_model_error(
                     format!("the reply of {provider} has more than {max_mebibytes} MiB"),
                     false,
                 )
             }
-            ReplyError::Malformed(what) => self.model_error(
-                format!("the reply of {provider} is malformed: {}", shorten_message(&what)),
+            ReplyError::Malformed(what) => self.redacted_model_error(
+                format!("the reply of {provider} is malformed: {}", shorten_to_one_line(&what)),
                 true,
             ),
-            ReplyError::CutOff => self.model_error(format!("the reply of {provider} broke off before its end"), true),
+            ReplyError::CutOff => {
+                self.redacted_model_error(format!("the reply of {provider} broke off before its end"), true)
+            }
             ReplyError::SilentTooLong(silence) => {
                 let message = format!("{provider} sent nothing for {} s", silence.as_secs());
-                self.model_error(message, true)
+                self.redacted_model_error(message, true)
             }
-            ReplyError::ConnectionLost(cause) => self.model_error(
-                format!("the reply of {provider} broke off: {}", shorten_message(&cause)),
+            ReplyError::ConnectionLost(cause) => self.redacted_model_error(
+                format!("the reply of {provider} broke off: {}", shorten_to_one_line(&cause)),
                 true,
             ),
             ReplyError::ReportedByProvider { message, retryable } => {
-                let kind = find_error_kind(&message.to_lowercase()).unwrap_or_default();
+                let kind = error_kind_from_message(&message.to_lowercase()).unwrap_or_default();
                 let may_pass = retryable && kind == ModelErrorKind::OtherFailure;
                 ModelError {
                     kind,
-                    ..self.model_error(format!("{provider} failed: {}", shorten_message(&message)), may_pass)
+                    ..self.redacted_model_error(
+                        format!("{provider} failed: {}", shorten_to_one_line(&message)),
+                        may_pass,
+                    )
                 }
             }
         }
@@ -113,9 +118,9 @@ impl RequestTarget<'_> {
 
     /// The answer has a content type that a reply cannot have.
     pub(crate) fn unexpected_content_type_error(&self, content_type: &str, start: &str) -> ModelError {
-        let (who, start) = (self.provider_with_address(), shorten_message(start));
+        let (who, start) = (self.provider_with_address(), shorten_to_one_line(start));
         let message = format!("{who} answered with {content_type} instead of a reply: {start}; is `base_url` right?");
-        self.model_error(message, false)
+        self.redacted_model_error(message, false)
     }
 
     /// Creates the error of a response with an error status.
@@ -130,7 +135,7 @@ impl RequestTarget<'_> {
         let mut message = format!("{} answered {status}", self.provider_with_address());
         if let Some(server_message) = &server_message {
             message.push_str(": ");
-            message.push_str(&shorten_message(server_message));
+            message.push_str(&shorten_to_one_line(server_message));
         }
         let advice = match is_quota_exhausted(status, headers, body) {
             true => Some("the account has no quota left: add credit, or use another key".to_owned()),
@@ -144,14 +149,14 @@ impl RequestTarget<'_> {
             retry_after: requested_pause(status, headers, body, now),
             limits: parse_reported_limits(headers, body, now),
             kind: classify_status(status, headers, body, self.has_schema),
-            ..self.model_error(message, can_retry_help(status, headers, body))
+            ..self.redacted_model_error(message, can_retry_help(status, headers, body))
         }
     }
 
     fn status_advice(&self, status: StatusCode, headers: &HeaderMap) -> Option<String> {
         let model = &self.profile.model;
         match status.as_u16() {
-            401 | 403 => Some(match key_variable(self.profile, self.provider) {
+            401 | 403 => Some(match api_key_variable(self.profile, self.provider) {
                 Some(name) => format!("is the key in {name} right?"),
                 None => "no key was sent: name its environment variable with `api_key_env`".to_owned(),
             }),
@@ -169,7 +174,7 @@ impl RequestTarget<'_> {
                 Some(match to {
                     Some(to) => format!(
                         "it redirects to {}; set `base_url` to the new address",
-                        shorten_message(to)
+                        shorten_to_one_line(to)
                     ),
                     None => "it redirects to another address; set `base_url` to that address".to_owned(),
                 })
@@ -244,7 +249,7 @@ const CONTENT_FILTER_PHRASES: [&str; 8] = [
 ];
 
 /// Finds the error kind that a message in lower case describes.
-fn find_error_kind(said: &str) -> Option<ModelErrorKind> {
+fn error_kind_from_message(said: &str) -> Option<ModelErrorKind> {
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if has(&CONTENT_FILTER_PHRASES) {
         return Some(ModelErrorKind::ModelRefused);
@@ -261,23 +266,24 @@ fn classify_status(status: StatusCode, headers: &HeaderMap, body: &str, has_sche
         503 if headers.contains_key(RETRY_AFTER) => return ModelErrorKind::RateLimited,
         // llama.cpp and others that report a request that is too long as an error of their own.
         500 => {
-            let too_long = find_error_kind(&body.to_lowercase()).filter(|kind| *kind == ModelErrorKind::ContextTooLong);
-            let files = rejects_files(body).then_some(ModelErrorKind::RefusedFiles);
+            let too_long =
+                error_kind_from_message(&body.to_lowercase()).filter(|kind| *kind == ModelErrorKind::ContextTooLong);
+            let files = body_rejects_files(body).then_some(ModelErrorKind::RefusedFiles);
             return too_long.or(files).unwrap_or_default();
         }
-        404 if rejects_files(body) => return ModelErrorKind::RefusedFiles,
+        404 if body_rejects_files(body) => return ModelErrorKind::RefusedFiles,
         _ => return ModelErrorKind::OtherFailure,
     }
-    match find_error_kind(&body.to_lowercase()) {
+    match error_kind_from_message(&body.to_lowercase()) {
         Some(kind) => kind,
         None if has_schema && rejects_schema(status, body) => ModelErrorKind::RefusedSchema,
-        None if rejects_files(body) => ModelErrorKind::RefusedFiles,
+        None if body_rejects_files(body) => ModelErrorKind::RefusedFiles,
         None => ModelErrorKind::OtherFailure,
     }
 }
 
 /// Returns whether the provider rejects an image or a document, by words in the body.
-fn rejects_files(body: &str) -> bool {
+fn body_rejects_files(body: &str) -> bool {
     const WORDS: [&str; 8] = [
         "unknown variant",
         "image",
@@ -337,7 +343,7 @@ pub(crate) fn reported_stream_error(error: &Value) -> ReplyError {
 }
 
 /// Returns the text on one line, truncated to [`MAX_QUOTED_CHARS`] characters.
-fn shorten_message(text: &str) -> String {
+fn shorten_to_one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text
         .split(|c: char| c.is_whitespace() || c.is_control())
@@ -378,7 +384,7 @@ pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     if error.source().is_none() {
         return "no reason is known".to_owned();
     }
-    shorten_message(&cause.to_string())
+    shorten_to_one_line(&cause.to_string())
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::providers::dialect::{ProviderDialect, collect_names, sampling_settings};
+use crate::providers::dialect::{ProviderDialect, collect_name_fields, sampling_settings_with_keys};
 use crate::providers::failure::reported_stream_error;
 use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{INTERRUPTED, Message, Role, ToolCall, ToolEnd};
+use ensemble_core::thread::{INTERRUPTED_TOOL_ERROR, Message, MessageRole, ToolCall, ToolCallEnd};
 
 /// Key for the signature of the thoughts that led to a part.
 const SIGNATURE_KEY: &str = "thoughtSignature";
@@ -20,7 +20,7 @@ const FOREIGN_CALL_SIGNATURE: &str = "skip_thought_signature_validator";
 pub(crate) struct GeminiDialect;
 
 impl ProviderDialect for GeminiDialect {
-    fn default_path(&self) -> &'static str {
+    fn default_base_path(&self) -> &'static str {
         "/v1beta"
     }
 
@@ -46,9 +46,9 @@ impl ProviderDialect for GeminiDialect {
 
     fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let words = [Some("temperature"), Some("topP"), Some("maxOutputTokens"), Some("seed")];
-        let mut config = sampling_settings(&request.profile, words);
+        let mut config = sampling_settings_with_keys(&request.profile, words);
         let mut body = json!({});
-        let is_system = |message: &&Message| message.role == Role::System;
+        let is_system = |message: &&Message| message.role == MessageRole::System;
         let system: Vec<Value> = request
             .messages
             .iter()
@@ -68,7 +68,8 @@ impl ProviderDialect for GeminiDialect {
         if !config.is_empty() {
             body["generationConfig"] = Value::Object(config);
         }
-        let message_contents = |message| messages_to_json(message, needs_signatures(&request.profile.model));
+        let message_contents =
+            |message| message_with_results_to_json(message, needs_call_signatures(&request.profile.model));
         let contents = request
             .messages
             .iter()
@@ -83,7 +84,7 @@ impl ProviderDialect for GeminiDialect {
         keys.iter().any(|key| event.get(*key).is_some())
     }
 
-    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+    fn add_event_to_reply(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
             return Err(reported_stream_error(error));
         }
@@ -114,7 +115,7 @@ impl ProviderDialect for GeminiDialect {
             }
             if let (Some(signature), None) = (signature, part.get("functionCall")) {
                 reply
-                    .reserve_reasoning(signature.len())?
+                    .reserve_reasoning_bytes(signature.len())?
                     .add_block(None, json!({SIGNATURE_KEY: signature}));
             }
             if let Some(call) = part.get("functionCall") {
@@ -131,7 +132,10 @@ impl ProviderDialect for GeminiDialect {
 
     fn parse_model_names(&self, list: &Value) -> Vec<String> {
         let plain = |name: String| name.strip_prefix("models/").map(str::to_owned).unwrap_or(name);
-        collect_names(list, "models", "name").into_iter().map(plain).collect()
+        collect_name_fields(list, "models", "name")
+            .into_iter()
+            .map(plain)
+            .collect()
     }
 }
 
@@ -144,14 +148,18 @@ fn refusal_message(what: &str, reason: &str, message: Option<&str>) -> String {
 }
 
 /// Returns whether the model refuses calls without a signature, as Gemini 3 and later do.
-fn needs_signatures(model: &str) -> bool {
+fn needs_call_signatures(model: &str) -> bool {
     let version = model.rsplit('/').next().and_then(|name| name.strip_prefix("gemini-"));
     version.is_some_and(|version| version.starts_with(|c: char| ('3'..='9').contains(&c)))
 }
 
 /// Converts a message, and the results of its tool calls, to contents of the API.
-fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
-    let role = if message.role == Role::User { "user" } else { "model" };
+fn message_with_results_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
+    let role = if message.role == MessageRole::User {
+        "user"
+    } else {
+        "model"
+    };
     if !message.attachments.is_empty() {
         return vec![json!({"role": role, "parts": attachments::gemini_user_parts(message)})];
     }
@@ -172,7 +180,7 @@ fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
         first[SIGNATURE_KEY] = json!(FOREIGN_CALL_SIGNATURE);
     }
     let mut results: Vec<Value> = message.tool_calls.iter().map(result_to_json).collect();
-    results.extend(attachments::gemini_result_files(&message.tool_calls));
+    results.extend(attachments::gemini_result_file_parts(&message.tool_calls));
     vec![
         json!({"role": role, "parts": parts}),
         json!({"role": "user", "parts": results}),
@@ -191,10 +199,10 @@ fn call_to_json(call: &ToolCall) -> Value {
 /// Converts the result of a tool call to a part.
 fn result_to_json(call: &ToolCall) -> Value {
     let response = match &call.end {
-        Some(ToolEnd::Result(Value::Object(result))) => Value::Object(result.clone()),
-        Some(ToolEnd::Result(result)) => json!({ "result": result }),
-        Some(ToolEnd::Error(error)) => json!({ "error": error }),
-        None => json!({ "error": INTERRUPTED }),
+        Some(ToolCallEnd::Result(Value::Object(result))) => Value::Object(result.clone()),
+        Some(ToolCallEnd::Result(result)) => json!({ "result": result }),
+        Some(ToolCallEnd::Error(error)) => json!({ "error": error }),
+        None => json!({ "error": INTERRUPTED_TOOL_ERROR }),
     };
     json!({"functionResponse": {"name": call.name, "response": response}})
 }

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::providers::dialect::{ProviderDialect, collect_names, sampling_settings};
+use crate::providers::dialect::{ProviderDialect, collect_name_fields, sampling_settings_with_keys};
 use crate::providers::failure::reported_stream_error;
 use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
 use crate::transport::frames::EventFraming;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{Message, Role, ToolCall};
+use ensemble_core::thread::{Message, MessageRole, ToolCall};
 
 /// Protocol of the Ollama API.
 pub(crate) struct OllamaDialect;
 
 impl ProviderDialect for OllamaDialect {
-    fn default_path(&self) -> &'static str {
+    fn default_base_path(&self) -> &'static str {
         ""
     }
 
@@ -40,8 +40,8 @@ impl ProviderDialect for OllamaDialect {
 
     fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let words = [Some("temperature"), Some("top_p"), Some("num_predict"), Some("seed")];
-        let options = sampling_settings(&request.profile, words);
-        let messages: Vec<Value> = request.messages.iter().flat_map(messages_to_json).collect();
+        let options = sampling_settings_with_keys(&request.profile, words);
+        let messages: Vec<Value> = request.messages.iter().flat_map(message_with_results_to_json).collect();
         let mut body = json!({"model": request.profile.model, "stream": true, "messages": messages});
         if !options.is_empty() {
             body["options"] = Value::Object(options);
@@ -54,7 +54,7 @@ impl ProviderDialect for OllamaDialect {
         body
     }
 
-    fn reply_framing(&self) -> EventFraming {
+    fn reply_event_framing(&self) -> EventFraming {
         EventFraming::Lines
     }
 
@@ -62,7 +62,7 @@ impl ProviderDialect for OllamaDialect {
         event.get("message").is_some() || event.get("done").is_some()
     }
 
-    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+    fn add_event_to_reply(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
             return Err(reported_stream_error(error));
         }
@@ -84,16 +84,16 @@ impl ProviderDialect for OllamaDialect {
     }
 
     fn parse_model_names(&self, list: &Value) -> Vec<String> {
-        collect_names(list, "models", "name")
+        collect_name_fields(list, "models", "name")
     }
 }
 
 /// Converts a message, and the results of its tool calls, to messages of the API.
-fn messages_to_json(message: &Message) -> Vec<Value> {
+fn message_with_results_to_json(message: &Message) -> Vec<Value> {
     let role = match message.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
+        MessageRole::System => "system",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     };
     if !message.attachments.is_empty() {
         return vec![attachments::ollama_user_message(message)];
@@ -108,7 +108,7 @@ fn messages_to_json(message: &Message) -> Vec<Value> {
     let call = |call: &ToolCall| json!({"function": {"name": call.name, "arguments": call.arguments}});
     message_json["tool_calls"] = message.tool_calls.iter().map(call).collect();
     let result = |call: &ToolCall| {
-        let result_json = json!({"role": "tool", "tool_name": call.name, "content": call.result_text()});
+        let result_json = json!({"role": "tool", "tool_name": call.name, "content": call.text_for_model()});
         attachments::with_images(result_json, &call.attachments)
     };
     let results = message.tool_calls.iter().map(result);

@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use crate::providers::dialect::{ProviderDialect, sampling_settings};
+use crate::providers::dialect::{ProviderDialect, sampling_settings_with_keys};
 use crate::providers::failure::reported_stream_error;
 use crate::reply::assembly::ReplyAssembly;
 use crate::reply::calls::CallPiece;
 use crate::request::attachments;
-use crate::request::schema::is_strict_schema;
+use crate::request::schema::allows_openai_strict_mode;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{Message, Role, ToolCall};
+use ensemble_core::thread::{Message, MessageRole, ToolCall};
 
 /// Protocol of the OpenAI API and compatible servers.
 pub(crate) struct OpenAiDialect;
 
 impl ProviderDialect for OpenAiDialect {
-    fn default_path(&self) -> &'static str {
+    fn default_base_path(&self) -> &'static str {
         "/v1"
     }
 
@@ -43,7 +43,7 @@ impl ProviderDialect for OpenAiDialect {
         } else {
             "max_tokens"
         };
-        let mut body = sampling_settings(
+        let mut body = sampling_settings_with_keys(
             profile,
             [Some("temperature"), Some("top_p"), Some(limit_key), Some("seed")],
         );
@@ -54,7 +54,7 @@ impl ProviderDialect for OpenAiDialect {
             body.insert("tools".into(), request.tools.iter().map(tool_to_json).collect());
         }
         if let Some(schema) = schema {
-            let format = json!({"name": "output", "schema": schema, "strict": is_strict_schema(schema)});
+            let format = json!({"name": "output", "schema": schema, "strict": allows_openai_strict_mode(schema)});
             body.insert(
                 "response_format".into(),
                 json!({"type": "json_schema", "json_schema": format}),
@@ -62,7 +62,7 @@ impl ProviderDialect for OpenAiDialect {
         }
         // DeepSeek wants the reasoning back once a tool was called, and does not want it before.
         let with_reasoning = request.messages.iter().any(|message| !message.tool_calls.is_empty());
-        let convert_message = |message| messages_to_json(message, with_reasoning);
+        let convert_message = |message| message_with_results_to_json(message, with_reasoning);
         let messages: Vec<Value> = request.messages.iter().flat_map(convert_message).collect();
         body.insert("messages".into(), json!(messages));
         Value::Object(body)
@@ -76,7 +76,7 @@ impl ProviderDialect for OpenAiDialect {
         event.get("choices").is_some()
     }
 
-    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+    fn add_event_to_reply(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
             return Err(reported_stream_error(error));
         }
@@ -92,14 +92,14 @@ impl ProviderDialect for OpenAiDialect {
         let choice = &event["choices"][0];
         // A server that does not stream sends the whole message.
         match (choice.get("delta"), choice.get("message")) {
-            (Some(delta), _) => add_message(delta, false, reply)?,
-            (None, Some(message)) => add_message(message, true, reply)?,
+            (Some(delta), _) => add_message_or_piece(delta, false, reply)?,
+            (None, Some(message)) => add_message_or_piece(message, true, reply)?,
             (None, None) => {}
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
             match reason {
                 "content_filter" => reply.set_refusal(Some(describe_content_filter(choice))),
-                _ => reply.set_end_reason(reason, find_end_message(event, choice))?,
+                _ => reply.set_end_reason(reason, find_end_reason_message(event, choice))?,
             }
         }
         Ok(())
@@ -107,7 +107,7 @@ impl ProviderDialect for OpenAiDialect {
 }
 
 /// Finds the message about the end of a reply. OpenRouter puts an error into the choice.
-fn find_end_message<'e>(event: &'e Value, choice: &'e Value) -> Option<&'e str> {
+fn find_end_reason_message<'e>(event: &'e Value, choice: &'e Value) -> Option<&'e str> {
     let messages = [
         &choice["error"]["message"],
         &choice["error"],
@@ -140,15 +140,15 @@ fn needs_max_completion_tokens(model: &str) -> bool {
 }
 
 /// Adds a message or a piece of one to the reply.
-fn add_message(said: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
-    add_reasoning_text(said, reply)?;
+fn add_message_or_piece(said: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+    add_and_emit_reasoning(said, reply)?;
     add_content(&said["content"], reply)?;
     if let Some(refusal) = said["refusal"].as_str().filter(|text| !text.is_empty()) {
         reply.add_text(refusal)?;
         reply.set_refusal(None);
     }
     for call in said["tool_calls"].as_array().into_iter().flatten() {
-        add_tool_call(call, is_whole, reply)?;
+        add_tool_call_or_piece(call, is_whole, reply)?;
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ fn add_content(content: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), Rep
 }
 
 /// Adds the reasoning from the fields of DeepSeek, vLLM or OpenRouter.
-fn add_reasoning_text(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+fn add_and_emit_reasoning(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     let text = |key: &'static str| Some((key, said[key].as_str().filter(|text| !text.is_empty())?));
     // Some servers say it under both keys.
     let plain = text("reasoning_content").or_else(|| text("reasoning"));
@@ -186,7 +186,7 @@ fn add_reasoning_text(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(),
         }
         let size = detail.to_string().len();
         reply
-            .reserve_reasoning(size)?
+            .reserve_reasoning_bytes(size)?
             .add_piece(detail["index"].as_u64(), detail);
     }
     Ok(())
@@ -203,7 +203,7 @@ fn reasoning_part_text(part: &Value) -> String {
 }
 
 /// Adds a tool call or a piece of one to the reply.
-fn add_tool_call(call: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+fn add_tool_call_or_piece(call: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     let function = &call["function"];
     let id = call["id"].as_str();
     let name = function["name"].as_str().unwrap_or_default();
@@ -234,11 +234,11 @@ fn add_tool_call(call: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) ->
 }
 
 /// Converts a message, and the results of its tool calls, to messages of the API.
-fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
+fn message_with_results_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
     let role = match message.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
+        MessageRole::System => "system",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     };
     if !message.attachments.is_empty() {
         return vec![json!({"role": role, "content": attachments::openai_user_content(message)})];
@@ -254,12 +254,12 @@ fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
         .iter()
         .map(|one| call_to_json(one, message.reasoning.is_some()))
         .collect();
-    let result = |call: &ToolCall| json!({"role": "tool", "tool_call_id": call.id, "content": call.result_text()});
+    let result = |call: &ToolCall| json!({"role": "tool", "tool_call_id": call.id, "content": call.text_for_model()});
     let mut message_json = json!({"role": role, "content": content, "tool_calls": calls});
     set_reasoning_fields(&mut message_json, message, with_reasoning);
     let mut all = vec![message_json];
     all.extend(message.tool_calls.iter().map(result));
-    all.extend(attachments::openai_result_files(&message.tool_calls));
+    all.extend(attachments::openai_result_files_message(&message.tool_calls));
     all
 }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
-use ensemble_language::ensemble::{PreparedReply, SimulatedReplySource};
+use ensemble_language::ensemble::{SimulatedReply, SimulatedReplySource};
 use ensemble_scripts::{Script, ScriptFailure, ScriptVariable};
 
 /// Provider `simulated`, which answers without a network.
@@ -26,7 +26,7 @@ pub struct SimulatedProvider(SimulatedReplies);
 enum SimulatedReplies {
     /// Nothing was prepared: every reply says what it is.
     Announcement,
-    Replies(Vec<PreparedReply>),
+    Replies(Vec<SimulatedReply>),
     Script {
         /// The path in the file of the ensemble.
         name: Arc<str>,
@@ -41,7 +41,7 @@ impl SimulatedProvider {
             None => SimulatedReplies::Announcement,
             Some(SimulatedReplySource::Replies(replies)) => SimulatedReplies::Replies(replies.clone()),
             Some(SimulatedReplySource::Script(path)) => {
-                let script = Script::compile(&load(path)?).map_err(|error| error.to_text_in(path))?;
+                let script = Script::compile(&load(path)?).map_err(|error| error.message_with_position(path))?;
                 SimulatedReplies::Script {
                     name: path.as_str().into(),
                     script,
@@ -59,7 +59,7 @@ impl ModelProvider for SimulatedProvider {
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             let reply = match &self.0 {
-                SimulatedReplies::Announcement => ModelReply::from_text(announcement_text(&request)),
+                SimulatedReplies::Announcement => ModelReply::from_text(default_simulated_reply_text(&request)),
                 SimulatedReplies::Replies(replies) => select_prepared_reply(replies, &request)?,
                 SimulatedReplies::Script { name, script } => run_reply_script((name, script), &request).await?,
             };
@@ -72,7 +72,7 @@ impl ModelProvider for SimulatedProvider {
 }
 
 /// Renders a reply with the number of the request and the name of the agent.
-fn announcement_text(request: &ModelRequest) -> String {
+fn default_simulated_reply_text(request: &ModelRequest) -> String {
     let noun = match request.purpose {
         RequestPurpose::Reply => "reply",
         RequestPurpose::Summary => "summary",
@@ -85,7 +85,7 @@ fn announcement_text(request: &ModelRequest) -> String {
 
 /// Returns the prepared reply with the number of the request. The last one repeats. A summary calls no tools, so replies that
 /// call tools do not count for it.
-fn select_prepared_reply(replies: &[PreparedReply], request: &ModelRequest) -> Result<ModelReply, ModelError> {
+fn select_prepared_reply(replies: &[SimulatedReply], request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let at = usize::try_from(request.request_number.saturating_sub(1)).unwrap_or(usize::MAX);
     let is_usable = |reply: &&PreparedReply| match request.purpose {
         RequestPurpose::Reply => true,
@@ -93,20 +93,20 @@ fn select_prepared_reply(replies: &[PreparedReply], request: &ModelRequest) -> R
     };
     let usable: Vec<&PreparedReply> = replies.iter().filter(is_usable).collect();
     match usable.get(at).or(usable.last()).copied() {
-        Some(PreparedReply::Text(text)) => Ok(ModelReply::from_text(text)),
-        Some(PreparedReply::Error(message)) => Err(ModelError::new_retryable(message)),
-        Some(PreparedReply::Calls { text, tool_calls }) => {
+        Some(SimulatedReply::Text(text)) => Ok(ModelReply::from_text(text)),
+        Some(SimulatedReply::Error(message)) => Err(ModelError::new_retryable(message)),
+        Some(SimulatedReply::Calls { text, tool_calls }) => {
             let calls = tool_calls
                 .iter()
                 .map(|call| (call.name.clone(), call.arguments.clone()));
-            Ok(build_calling_reply(text.clone(), calls, request))
+            Ok(build_tool_call_reply(text.clone(), calls, request))
         }
-        None => Ok(ModelReply::from_text(announcement_text(request))),
+        None => Ok(ModelReply::from_text(default_simulated_reply_text(request))),
     }
 }
 
 /// Builds a reply with tool calls. Derives their ids from the request, so that a resumed run has the same ids.
-fn build_calling_reply(
+fn build_tool_call_reply(
     text: String,
     calls: impl Iterator<Item = (String, JsonMap)>,
     request: &ModelRequest,
@@ -147,13 +147,13 @@ fn parse_script_reply(mut map: JsonMap, request: &ModelRequest) -> Result<ModelR
         None | Some(Value::Null) => String::new(),
         Some(value) => value.to_string(),
     };
-    Ok(build_calling_reply(text, called.into_iter(), request))
+    Ok(build_tool_call_reply(text, called.into_iter(), request))
 }
 
 /// Returns the variables of a script that simulates a model.
-fn model_script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, ScriptVariable)> {
+fn reply_script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, ScriptVariable)> {
     // A long conversation is not copied for a script that does not look at it.
-    let messages = script.reads_variable("messages").then(|| {
+    let messages = script.may_read_variable("messages").then(|| {
         request
             .messages
             .iter()
@@ -172,7 +172,7 @@ async fn run_reply_script(
     (name, script): (&str, &Arc<Script>),
     request: &ModelRequest,
 ) -> Result<ModelReply, ModelError> {
-    match script.run(model_script_variables(script, request)).await {
+    match script.run(reply_script_variables(script, request)).await {
         Ok(Value::String(text)) => Ok(ModelReply::from_text(text)),
         Ok(Value::Null) => Ok(ModelReply::from_text("")),
         Ok(Value::Object(map)) if map.contains_key("tool_calls") => parse_script_reply(map, request),
@@ -188,12 +188,12 @@ async fn run_reply_script(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ensemble_core::thread::{Message, Role};
+    use ensemble_core::thread::{Message, MessageRole};
     use ensemble_language::ensemble::ModelProfile;
 
     fn request(number: u64) -> ModelRequest {
         ModelRequest {
-            messages: vec![Message::new(Role::User, "hello")],
+            messages: vec![Message::new(MessageRole::User, "hello")],
             agent_name: "writer".into(),
             purpose: RequestPurpose::Reply,
             request_number: number,
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn its_variables_are_those_that_checks_know() {
         let script = Script::compile("1").expect("a script");
-        let names: Vec<&str> = model_script_variables(&script, &request(1))
+        let names: Vec<&str> = reply_script_variables(&script, &request(1))
             .into_iter()
             .map(|(name, _)| name)
             .collect();
@@ -227,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_nth_request_gets_the_nth_reply_and_the_last_repeats() {
-        let replies = ["one", "two"].map(|text| PreparedReply::Text(text.into())).to_vec();
+        let replies = ["one", "two"].map(|text| SimulatedReply::Text(text.into())).to_vec();
         let simulator = simulator(Some(SimulatedReplySource::Replies(replies)));
         for (number, expected) in [(2, "two"), (1, "one"), (3, "two"), (1, "one"), (99, "two")] {
             assert_eq!(
@@ -268,7 +268,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_prepared_error_fails_and_may_be_tried_again() {
-        let replies = vec![PreparedReply::Error("busy".into()), PreparedReply::Text("two".into())];
+        let replies = vec![SimulatedReply::Error("busy".into()), SimulatedReply::Text("two".into())];
         let simulator = simulator(Some(SimulatedReplySource::Replies(replies)));
         let error = simulator.complete_request(request(1), &|_| {}).await.unwrap_err();
         assert_eq!((error.message.as_str(), error.retryable), ("busy", true));

@@ -38,7 +38,7 @@ pub(crate) struct ReplyAssembly<'h> {
 
 /// Limits that can cut off a reply.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ReplyLimits {
+pub(crate) struct ReplyCutOffLimits {
     /// The tokens of a reply, if the request contained a limit.
     pub(crate) max_tokens: Option<u64>,
     /// The tokens of the model's context, if the profile states them.
@@ -84,12 +84,12 @@ impl<'h> ReplyAssembly<'h> {
         let text = self.tags.split_piece(piece, &mut self.reasoning.text);
         let thought = self.tags.take_live_reasoning();
         self.emit_reasoning(&thought);
-        self.emit_text(&text);
+        self.append_and_emit_text(&text);
         Ok(())
     }
 
     /// Appends the text to the reply and passes it to the callback.
-    fn emit_text(&mut self, text: &str) {
+    fn append_and_emit_text(&mut self, text: &str) {
         if !text.is_empty() {
             self.text.push_str(text);
             (self.on_piece)(ReplyPiece::Text(text));
@@ -172,14 +172,14 @@ impl<'h> ReplyAssembly<'h> {
     }
 
     /// Returns whether request and reply have reached the known context length of the model.
-    fn fills_context(&self, limits: ReplyLimits) -> bool {
+    fn fills_known_context(&self, limits: ReplyCutOffLimits) -> bool {
         let used = self.input.unwrap_or_default() + self.output.unwrap_or_default();
         limits.context_length.is_some_and(|length| used >= length)
     }
 
     /// Renders a hint for a reply that was cut off.
-    fn cut_off_advice(&self, limits: ReplyLimits) -> String {
-        let cause = match self.fills_context(limits) {
+    fn cut_off_advice(&self, limits: ReplyCutOffLimits) -> String {
+        let cause = match self.fills_known_context(limits) {
             true => CutOffCause::FullContext,
             false => self.cut_off,
         };
@@ -201,7 +201,7 @@ impl<'h> ReplyAssembly<'h> {
     }
 
     /// Reserves space for reasoning of this size, and returns the reasoning.
-    pub(crate) fn reserve_reasoning(&mut self, size: usize) -> Result<&mut PartialReasoning, ReplyError> {
+    pub(crate) fn reserve_reasoning_bytes(&mut self, size: usize) -> Result<&mut PartialReasoning, ReplyError> {
         self.reserve_bytes(size)?;
         Ok(&mut self.reasoning)
     }
@@ -238,7 +238,7 @@ impl<'h> ReplyAssembly<'h> {
     }
 
     /// Appends a piece of arguments to the call with this index.
-    pub(crate) fn add_arguments(&mut self, index: u64, piece: &str) -> Result<(), ReplyError> {
+    pub(crate) fn append_call_arguments(&mut self, index: u64, piece: &str) -> Result<(), ReplyError> {
         self.reserve_bytes(piece.len())?;
         self.calls.call_at_index_or_new(index).arguments.push_str(piece);
         Ok(())
@@ -251,16 +251,20 @@ impl<'h> ReplyAssembly<'h> {
     }
 
     /// Completes the reply. Fails if it is empty, cut off or ended with an error.
-    pub(crate) fn into_reply(mut self, request_number: u64, limits: ReplyLimits) -> Result<ModelReply, ReplyError> {
+    pub(crate) fn into_complete_reply(
+        mut self,
+        request_number: u64,
+        limits: ReplyCutOffLimits,
+    ) -> Result<ModelReply, ReplyError> {
         let Some(stop_reason) = self.stop.or(self.is_complete.then_some(StopReason::EndTurn)) else {
             return Err(ReplyError::CutOff);
         };
-        let remaining_text = self.tags.take_rest(stop_reason, &mut self.reasoning.text);
+        let remaining_text = self.tags.take_rest_at_end(stop_reason, &mut self.reasoning.text);
         let thought = self.tags.take_live_reasoning();
         self.emit_reasoning(&thought);
-        self.emit_text(&remaining_text);
+        self.append_and_emit_text(&remaining_text);
         let advice = (stop_reason == StopReason::MaxTokens).then(|| self.cut_off_advice(limits));
-        let (tool_calls, cut_offs) = self.calls.into_tool_calls(request_number, stop_reason);
+        let (tool_calls, cut_offs) = self.calls.into_calls_and_cut_names(request_number, stop_reason);
         let cut_off =
             |name: String| format!("the model's call of `{name}` was cut off at its token limit, so it was not made");
         let mut warnings: Vec<String> = cut_offs.into_iter().map(cut_off).collect();

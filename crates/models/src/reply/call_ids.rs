@@ -17,7 +17,7 @@ const MISTRAL_MODEL_PREFIXES: [&str; 7] = [
 ];
 
 /// Replaces call ids that the provider would refuse, such as ids of another provider.
-pub(crate) fn replace_unsupported_ids(messages: &mut [Message], dialect: ensemble::ProviderApi, model: &str) {
+pub(crate) fn replace_unsupported_call_ids(messages: &mut [Message], dialect: ensemble::ProviderApi, model: &str) {
     let model = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let fitted: fn(&str) -> Option<String> = match dialect {
         ensemble::ProviderApi::Anthropic => to_word_id,
@@ -54,14 +54,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ensemble_core::thread::Role;
+    use ensemble_core::thread::MessageRole;
 
     #[test]
     fn ids_are_replaced_only_where_they_would_be_refused() {
         let fitted = |dialect, model: &str, id: &str| {
-            let mut messages = [Message::new(Role::Assistant, "")];
+            let mut messages = [Message::new(MessageRole::Assistant, "")];
             messages[0].tool_calls = vec![ToolCall::new(id, "add", json!({}))];
-            replace_unsupported_ids(&mut messages, dialect, model);
+            replace_unsupported_call_ids(&mut messages, dialect, model);
             messages[0].tool_calls[0].id.clone()
         };
         let (anthropic, openai) = (ensemble::ProviderApi::Anthropic, ensemble::ProviderApi::OpenAi);

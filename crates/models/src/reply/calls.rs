@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use ensemble_core::thread::{StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{StopReason, ToolCall, ToolCallEnd};
 
 /// Error for the model about a call whose arguments are incomplete.
 const CUT_OFF_CALL_ERROR: &str = "the call was cut off at the token limit of a reply and was not made; make it again with shorter \
@@ -82,13 +82,17 @@ impl PartialCalls {
             },
         };
         let call = &self.0[at];
-        (nameless_or_same(call) && !starts_another_call(call, piece)).then_some(at)
+        (nameless_or_same(call) && !starts_call_with_same_id(call, piece)).then_some(at)
     }
 
     /// Converts the calls of a complete reply, and returns the names of calls that were cut off, too.
     ///
     /// Calls without an id get one that depends only on the request.
-    pub(crate) fn into_tool_calls(self, request_number: u64, stop: StopReason) -> (Vec<ToolCall>, Vec<String>) {
+    pub(crate) fn into_calls_and_cut_names(
+        self,
+        request_number: u64,
+        stop: StopReason,
+    ) -> (Vec<ToolCall>, Vec<String>) {
         let mut cut_off = Vec::new();
         let calls = self.0.into_iter().filter(|call| !call.name.is_empty());
         let mut finish = |(at, call): (usize, PartialCall)| {
@@ -97,10 +101,10 @@ impl PartialCalls {
                 false => call.id,
             };
             let is_cut_off = stop == StopReason::MaxTokens && parse_json(&call.arguments).is_none();
-            let mut finished = ToolCall::new(id, call.name, parse_arguments(call.arguments));
+            let mut finished = ToolCall::new(id, call.name, parse_arguments_or_text(call.arguments));
             if is_cut_off {
                 cut_off.push(finished.name.clone());
-                finished.end = Some(ToolEnd::Error(CUT_OFF_CALL_ERROR.to_owned()));
+                finished.end = Some(ToolCallEnd::Error(CUT_OFF_CALL_ERROR.to_owned()));
             }
             finished.signatures = call.signatures;
             finished
@@ -111,7 +115,7 @@ impl PartialCalls {
 }
 
 /// Returns whether the piece belongs to another call with the same index and id.
-fn starts_another_call(call: &PartialCall, piece: CallPiece<'_>) -> bool {
+fn starts_call_with_same_id(call: &PartialCall, piece: CallPiece<'_>) -> bool {
     if piece.name.is_empty() || call.name.is_empty() {
         return false;
     }
@@ -124,7 +128,7 @@ fn parse_json(text: &str) -> Option<Value> {
 }
 
 /// Parses the arguments. Keeps text that is not JSON as text, which becomes an error for the model.
-fn parse_arguments(text: String) -> Value {
+fn parse_arguments_or_text(text: String) -> Value {
     match text.trim() {
         "" | "null" => Value::Object(Map::new()),
         given => serde_json::from_str(given).unwrap_or(Value::String(text)),
@@ -150,7 +154,7 @@ mod tests {
                 arguments,
             });
         }
-        let (calls, cut_off) = calls.into_tool_calls(1, StopReason::EndTurn);
+        let (calls, cut_off) = calls.into_calls_and_cut_names(1, StopReason::EndTurn);
         assert_eq!(cut_off, Vec::<String>::new());
         calls.into_iter().map(|call| (call.id, call.arguments)).collect()
     }
@@ -219,7 +223,7 @@ mod tests {
                 arguments: text,
                 ..CallPiece::default()
             });
-            let (calls, cut_off) = calls.into_tool_calls(1, stop);
+            let (calls, cut_off) = calls.into_calls_and_cut_names(1, stop);
             assert_eq!(
                 (calls[0].end.is_some(), cut_off.len() == 1),
                 (is_cut_off, is_cut_off),

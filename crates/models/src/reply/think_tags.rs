@@ -2,8 +2,8 @@
 
 use ensemble_core::thread::StopReason;
 
-const OPEN: &str = "<think>";
-const CLOSE: &str = "</think>";
+const OPENING_THINK_TAG: &str = "<think>";
+const CLOSING_THINK_TAG: &str = "</think>";
 
 /// Separator of `<think>` reasoning from the text of a streamed reply.
 #[derive(Debug, Default)]
@@ -35,40 +35,40 @@ impl ThinkTagSplitter {
         if self.position == TagPosition::Text {
             return piece.to_owned();
         }
-        let searched = self.held_text.len().saturating_sub(CLOSE.len());
+        let searched = self.held_text.len().saturating_sub(CLOSING_THINK_TAG.len());
         self.held_text.push_str(piece);
         if self.position == TagPosition::Start {
             let begin = self.held_text.trim_start();
-            match begin.strip_prefix(OPEN) {
+            match begin.strip_prefix(OPENING_THINK_TAG) {
                 Some(rest) => {
                     self.held_text = rest.to_owned();
                     self.position = TagPosition::InReasoning;
-                    return self.end_reasoning_at_tag(0, thought);
+                    return self.split_at_closing_tag(0, thought);
                 }
-                None if OPEN.starts_with(begin) => return String::new(),
-                None => return self.take_held_text(),
+                None if OPENING_THINK_TAG.starts_with(begin) => return String::new(),
+                None => return self.stop_and_take_held_text(),
             }
         }
         match self.position {
-            TagPosition::InReasoning => self.end_reasoning_at_tag(searched, thought),
+            TagPosition::InReasoning => self.split_at_closing_tag(searched, thought),
             _ => self.take_text_after_tag(),
         }
     }
 
     /// Searches for the closing tag from this offset. Appends the reasoning to `thought` and returns the text after the tag.
-    fn end_reasoning_at_tag(&mut self, from: usize, thought: &mut String) -> String {
+    fn split_at_closing_tag(&mut self, from: usize, thought: &mut String) -> String {
         let from = self.held_text.floor_char_boundary(from);
-        let Some(at) = self.held_text[from..].find(CLOSE) else {
-            let partial_length = (1..CLOSE.len())
+        let Some(at) = self.held_text[from..].find(CLOSING_THINK_TAG) else {
+            let partial_length = (1..CLOSING_THINK_TAG.len())
                 .rev()
-                .find(|len| self.held_text.ends_with(&CLOSE[..*len]));
+                .find(|len| self.held_text.ends_with(&CLOSING_THINK_TAG[..*len]));
             self.release_reasoning(self.held_text.len() - partial_length.unwrap_or_default());
             return String::new();
         };
         self.release_reasoning(from + at);
         let rest = self.held_text.split_off(from + at);
         thought.push_str(self.held_text.trim());
-        self.held_text = rest[CLOSE.len()..].to_owned();
+        self.held_text = rest[CLOSING_THINK_TAG.len()..].to_owned();
         self.position = TagPosition::AfterReasoning;
         self.take_text_after_tag()
     }
@@ -90,24 +90,24 @@ impl ThinkTagSplitter {
         if self.held_text.trim_start().is_empty() {
             return String::new();
         }
-        self.take_held_text().trim_start().to_owned()
+        self.stop_and_take_held_text().trim_start().to_owned()
     }
 
     /// Takes the held text, and treats all later pieces as text.
-    fn take_held_text(&mut self) -> String {
+    fn stop_and_take_held_text(&mut self) -> String {
         self.position = TagPosition::Text;
         std::mem::take(&mut self.held_text)
     }
 
     /// Takes the remaining text at the end of the reply. An unclosed tag is text, unless the reply was cut off.
-    pub(crate) fn take_rest(&mut self, stop: StopReason, thought: &mut String) -> String {
+    pub(crate) fn take_rest_at_end(&mut self, stop: StopReason, thought: &mut String) -> String {
         let held_text = std::mem::take(&mut self.held_text);
         match self.position {
             TagPosition::InReasoning if stop == StopReason::MaxTokens => {
                 thought.push_str(held_text.trim());
                 String::new()
             }
-            TagPosition::InReasoning => format!("{OPEN}{held_text}"),
+            TagPosition::InReasoning => format!("{OPENING_THINK_TAG}{held_text}"),
             TagPosition::Start => held_text,
             TagPosition::AfterReasoning | TagPosition::Text => String::new(),
         }
@@ -126,7 +126,7 @@ mod tests {
             said.push_str(&tags.split_piece(&piece.iter().collect::<String>(), &mut thought));
             live.push_str(&tags.take_live_reasoning());
         }
-        said.push_str(&tags.take_rest(stop, &mut thought));
+        said.push_str(&tags.take_rest_at_end(stop, &mut thought));
         assert!(
             thought.is_empty() || live.trim() == thought,
             "{text:?} by {size}: {live:?}"

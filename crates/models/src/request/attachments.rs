@@ -9,14 +9,14 @@ use ensemble_core::thread::{Attachment, Message, ToolCall};
 use ensemble_language::ensemble::ProviderApi;
 
 /// Returns whether the API accepts files of this type.
-pub(crate) fn supports_file(dialect: ProviderApi, file: &Attachment) -> bool {
+pub(crate) fn supports_file_type(dialect: ProviderApi, file: &Attachment) -> bool {
     dialect != ProviderApi::Ollama || file.is_image() || file.is_text()
 }
 
 /// Checks that the API accepts the types of all attachments.
-pub(crate) fn check_attachments(dialect: ProviderApi, request: &ModelRequest) -> Result<(), ModelError> {
+pub(crate) fn check_attachment_types(dialect: ProviderApi, request: &ModelRequest) -> Result<(), ModelError> {
     let attachments = request.messages.iter().flat_map(|message| &message.attachments);
-    match attachments.into_iter().find(|one| !supports_file(dialect, one)) {
+    match attachments.into_iter().find(|one| !supports_file_type(dialect, one)) {
         Some(attachment) => Err(ModelError::new_fatal(format!(
             "Ollama supports images and texts, but the attachment `{}` is {}",
             attachment.name, attachment.mime_type
@@ -28,11 +28,16 @@ pub(crate) fn check_attachments(dialect: ProviderApi, request: &ModelRequest) ->
 /// Converts a user message with attachments to the content of a message for OpenAI.
 pub(crate) fn openai_user_content(message: &Message) -> Value {
     let text = json!({"type": "text", "text": message.content});
-    message.attachments.iter().map(openai_part).chain([text]).collect()
+    message
+        .attachments
+        .iter()
+        .map(openai_attachment_part)
+        .chain([text])
+        .collect()
 }
 
 /// Converts an attachment to a content part for OpenAI.
-fn openai_part(file: &Attachment) -> Value {
+fn openai_attachment_part(file: &Attachment) -> Value {
     match file {
         file if file.is_image() => json!({"type": "image_url", "image_url": {"url": data_url(file)}}),
         file if file.is_text() => json!({"type": "text", "text": titled_attachment_text(file)}),
@@ -43,10 +48,10 @@ fn openai_part(file: &Attachment) -> Value {
 /// Creates a user message with the files of tool results for OpenAI, whose tool messages contain only text.
 ///
 /// Returns `None` if there are no files.
-pub(crate) fn openai_result_files(calls: &[ToolCall]) -> Option<Value> {
+pub(crate) fn openai_result_files_message(calls: &[ToolCall]) -> Option<Value> {
     let of_call = |call: &ToolCall| {
         let text = json!({"type": "text", "text": result_files_intro(call)});
-        let files: Vec<Value> = call.attachments.iter().map(openai_part).collect();
+        let files: Vec<Value> = call.attachments.iter().map(openai_attachment_part).collect();
         (!files.is_empty()).then(|| std::iter::once(text).chain(files))
     };
     let parts: Vec<Value> = calls.iter().filter_map(of_call).flatten().collect();
@@ -56,16 +61,21 @@ pub(crate) fn openai_result_files(calls: &[ToolCall]) -> Option<Value> {
 /// Converts a user message with attachments to the content of a message for Anthropic.
 pub(crate) fn anthropic_user_content(message: &Message) -> Value {
     let text = anthropic_text(&message.content);
-    message.attachments.iter().map(anthropic_block).chain(text).collect()
+    message
+        .attachments
+        .iter()
+        .map(anthropic_attachment_block)
+        .chain(text)
+        .collect()
 }
 
 /// Converts a tool result with its files to the content of a block for Anthropic.
-pub(crate) fn anthropic_result(call: &ToolCall) -> Value {
-    let text = call.result_text();
+pub(crate) fn anthropic_tool_result_content(call: &ToolCall) -> Value {
+    let text = call.text_for_model();
     if call.attachments.is_empty() {
         return text.into();
     }
-    let files = call.attachments.iter().map(anthropic_block);
+    let files = call.attachments.iter().map(anthropic_attachment_block);
     anthropic_text(&text).into_iter().chain(files).collect()
 }
 
@@ -75,12 +85,12 @@ fn anthropic_text(text: &str) -> Option<Value> {
 }
 
 /// Converts an attachment to a content block for Anthropic.
-fn anthropic_block(file: &Attachment) -> Value {
+fn anthropic_attachment_block(file: &Attachment) -> Value {
     let bytes = || json!({"type": "base64", "media_type": file.mime_type, "data": file.data});
     match file {
         file if file.is_image() => json!({"type": "image", "source": bytes()}),
         file if file.is_text() => {
-            let source = json!({"type": "text", "media_type": "text/plain", "data": attachment_text(file)});
+            let source = json!({"type": "text", "media_type": "text/plain", "data": decode_attachment_text(file)});
             json!({"type": "document", "title": file_name(file), "source": source})
         }
         file => json!({"type": "document", "title": file_name(file), "source": bytes()}),
@@ -90,11 +100,16 @@ fn anthropic_block(file: &Attachment) -> Value {
 /// Converts a user message with attachments to the parts of a message for Gemini.
 pub(crate) fn gemini_user_parts(message: &Message) -> Value {
     let text = json!({"text": message.content});
-    message.attachments.iter().map(gemini_part).chain([text]).collect()
+    message
+        .attachments
+        .iter()
+        .map(gemini_attachment_part)
+        .chain([text])
+        .collect()
 }
 
 /// Converts an attachment to a part for Gemini.
-fn gemini_part(file: &Attachment) -> Value {
+fn gemini_attachment_part(file: &Attachment) -> Value {
     match file.is_text() {
         true => json!({"text": titled_attachment_text(file)}),
         false => json!({"inlineData": {"mimeType": file.mime_type, "data": file.data}}),
@@ -102,10 +117,10 @@ fn gemini_part(file: &Attachment) -> Value {
 }
 
 /// Creates the parts with the files of tool results for Gemini.
-pub(crate) fn gemini_result_files(calls: &[ToolCall]) -> Vec<Value> {
+pub(crate) fn gemini_result_file_parts(calls: &[ToolCall]) -> Vec<Value> {
     let of_call = |call: &ToolCall| {
         let text = json!({"text": result_files_intro(call)});
-        let files: Vec<Value> = call.attachments.iter().map(gemini_part).collect();
+        let files: Vec<Value> = call.attachments.iter().map(gemini_attachment_part).collect();
         (!files.is_empty()).then(|| std::iter::once(text).chain(files))
     };
     calls.iter().filter_map(of_call).flatten().collect()
@@ -151,11 +166,11 @@ fn file_name(attachment: &Attachment) -> &str {
 
 /// Returns the text of the attachment below a heading with its file name.
 fn titled_attachment_text(attachment: &Attachment) -> String {
-    format!("## {}\n{}", file_name(attachment), attachment_text(attachment))
+    format!("## {}\n{}", file_name(attachment), decode_attachment_text(attachment))
 }
 
 /// Decodes the text of an attachment.
-fn attachment_text(attachment: &Attachment) -> String {
+fn decode_attachment_text(attachment: &Attachment) -> String {
     let bytes = BASE64_STANDARD.decode(&*attachment.data).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -36,18 +36,19 @@ pub(crate) fn merge_profile_options(
         match dialect {
             ensemble::ProviderApi::Ollama if !OLLAMA_TOP_LEVEL_KEYS.contains(&key.as_str()) => {
                 let inner = JsonMap::from_iter([(key.clone(), value.clone())]);
-                merge_value(body, "options", &Value::Object(inner));
+                merge_option_value(body, "options", &Value::Object(inner));
             }
-            _ => merge_value(body, key, value),
+            _ => merge_option_value(body, key, value),
         }
     }
 }
 
 /// Sets the value of the key. Merges two maps recursively.
-fn merge_value(into: &mut Map<String, Value>, key: &str, value: &Value) {
+fn merge_option_value(into: &mut Map<String, Value>, key: &str, value: &Value) {
     match (into.get_mut(key), value) {
         (Some(Value::Object(there)), Value::Object(more)) => {
-            more.iter().for_each(|(key, value)| merge_value(there, key, value));
+            more.iter()
+                .for_each(|(key, value)| merge_option_value(there, key, value));
         }
         _ => drop(into.insert(key.to_owned(), value.clone())),
     }

@@ -18,14 +18,14 @@ pub(crate) fn add_cache_marks(body: &mut Value) {
         return;
     }
     if let Some(system) = body.get_mut("system") {
-        mark_text(system);
+        mark_text_for_cache(system);
     }
     if let Some(tool) = body
         .get_mut("tools")
         .and_then(Value::as_array_mut)
         .and_then(|tools| tools.last_mut())
     {
-        mark_block(tool.as_object_mut());
+        mark_block_for_cache(tool.as_object_mut());
     }
     let last = body.get_mut("messages").and_then(Value::as_array_mut);
     let last = last.and_then(|messages| messages.last_mut());
@@ -33,20 +33,20 @@ pub(crate) fn add_cache_marks(body: &mut Value) {
         return;
     };
     match content {
-        Value::Array(blocks) => mark_block(blocks.last_mut().and_then(Value::as_object_mut)),
-        text => mark_text(text),
+        Value::Array(blocks) => mark_block_for_cache(blocks.last_mut().and_then(Value::as_object_mut)),
+        text => mark_text_for_cache(text),
     }
 }
 
 /// Replaces a non-empty text by a list with one marked block.
-fn mark_text(text: &mut Value) {
+fn mark_text_for_cache(text: &mut Value) {
     if text.as_str().is_some_and(|text| !text.is_empty()) {
         *text = json!([{"type": "text", "text": text.take(), CACHE_MARK_KEY: {"type": "ephemeral"}}]);
     }
 }
 
 /// Adds a cache mark to the block, unless its text is empty.
-fn mark_block(block: Option<&mut Map<String, Value>>) {
+fn mark_block_for_cache(block: Option<&mut Map<String, Value>>) {
     let is_empty = |block: &Map<String, Value>| block.get("text").is_some_and(|text| text == "");
     if let Some(block) = block.filter(|block| !is_empty(block)) {
         block.insert(CACHE_MARK_KEY.to_owned(), json!({"type": "ephemeral"}));

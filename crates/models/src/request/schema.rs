@@ -23,22 +23,22 @@ const ANTHROPIC_UNSUPPORTED_KEYWORDS: [&str; 14] = [
 /// Returns whether OpenAI can enforce the schema strictly: all objects are closed, and all their keys are required.
 ///
 /// Other schemas are sent without enforcement, because required keys would change their meaning.
-pub(crate) fn is_strict_schema(schema: &Value) -> bool {
+pub(crate) fn allows_openai_strict_mode(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => {
             let required = map.get("required").and_then(Value::as_array);
             let is_required = |key: &String| required.is_some_and(|required| required.iter().any(|one| one == key));
             let is_closed = map.get("additionalProperties") == Some(&Value::Bool(false));
             let all_required = object_properties(map).is_none_or(|keys| keys.keys().all(is_required));
-            (!is_object_schema(map) || (is_closed && all_required)) && map.values().all(is_strict_schema)
+            (!is_object_schema(map) || (is_closed && all_required)) && map.values().all(allows_openai_strict_mode)
         }
-        Value::Array(items) => items.iter().all(is_strict_schema),
+        Value::Array(items) => items.iter().all(allows_openai_strict_mode),
         _ => true,
     }
 }
 
 /// Converts the schema to the subset of Anthropic: without bounds, and with closed objects. Returns `None` for open objects.
-pub(crate) fn to_closed_schema(schema: &Value) -> Option<Value> {
+pub(crate) fn to_anthropic_schema(schema: &Value) -> Option<Value> {
     let Value::Object(map) = schema else {
         return Some(schema.clone());
     };
@@ -51,13 +51,13 @@ pub(crate) fn to_closed_schema(schema: &Value) -> Option<Value> {
             ("properties" | "$defs" | "definitions", Value::Object(schemas)) => {
                 let schemas: Option<Map<String, Value>> = schemas
                     .iter()
-                    .map(|(name, schema)| Some((name.clone(), to_closed_schema(schema)?)))
+                    .map(|(name, schema)| Some((name.clone(), to_anthropic_schema(schema)?)))
                     .collect();
                 Value::Object(schemas?)
             }
-            ("items" | "not" | "if" | "then" | "else", schema) => to_closed_schema(schema)?,
+            ("items" | "not" | "if" | "then" | "else", schema) => to_anthropic_schema(schema)?,
             ("anyOf" | "allOf" | "oneOf" | "prefixItems", Value::Array(schemas)) => {
-                Value::Array(schemas.iter().map(to_closed_schema).collect::<Option<_>>()?)
+                Value::Array(schemas.iter().map(to_anthropic_schema).collect::<Option<_>>()?)
             }
             _ => value.clone(),
         };
@@ -94,18 +94,18 @@ mod tests {
     fn only_closed_objects_with_nothing_optional_are_strict() {
         let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
             "additionalProperties": false});
-        assert!(is_strict_schema(&closed));
-        assert!(is_strict_schema(&json!({"type": "array", "items": closed})));
+        assert!(allows_openai_strict_mode(&closed));
+        assert!(allows_openai_strict_mode(&json!({"type": "array", "items": closed})));
         for key in ["required", "additionalProperties"] {
             let mut open = closed.clone();
             open.as_object_mut().expect("an object").remove(key);
-            assert!(!is_strict_schema(&open), "{key}");
+            assert!(!allows_openai_strict_mode(&open), "{key}");
             assert!(
-                !is_strict_schema(&json!({"type": "array", "items": open})),
+                !allows_openai_strict_mode(&json!({"type": "array", "items": open})),
                 "{key} deeper"
             );
             assert!(
-                !is_strict_schema(&json!({"anyOf": [{"type": "string"}, open]})),
+                !allows_openai_strict_mode(&json!({"anyOf": [{"type": "string"}, open]})),
                 "{key} as one of several"
             );
         }
@@ -121,11 +121,11 @@ mod tests {
             "score": {"type": "integer"},
             "minimum": {"type": "array", "items": {"type": "string"}},
         }});
-        assert_eq!(to_closed_schema(&schema), Some(expected));
+        assert_eq!(to_anthropic_schema(&schema), Some(expected));
         for key in ["$defs", "definitions"] {
             let schema = json!({"$ref": "#/x", key: {"short": {"type": "string", "maxLength": 3}}});
             let expected = json!({"$ref": "#/x", key: {"short": {"type": "string"}}});
-            assert_eq!(to_closed_schema(&schema), Some(expected), "{key}");
+            assert_eq!(to_anthropic_schema(&schema), Some(expected), "{key}");
         }
         for open in [
             json!({"type": "object"}),
@@ -133,7 +133,7 @@ mod tests {
             json!({"type": "object", "properties": {"any": {"type": "object"}}}),
             json!({"anyOf": [{"type": "string"}, {"type": "object"}]}),
         ] {
-            assert_eq!(to_closed_schema(&open), None, "{open}");
+            assert_eq!(to_anthropic_schema(&open), None, "{open}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The images and PDFs of tool results: a model that does not take them is told of them in words.
 
 use crate::{ModelError, ModelRequest};
-use ensemble_core::thread::{Attachment, Message, ToolCall, ToolEnd};
+use ensemble_core::thread::{Attachment, Message, ToolCall, ToolCallEnd};
 use serde_json::Value;
 
 /// The maximum size of the files of all tool results in one request, in bytes: 20 MiB.
@@ -47,7 +47,10 @@ pub(crate) fn rejects_all_files(error: &ModelError) -> bool {
 }
 
 /// Replaces files by descriptions that the API does not accept, and the oldest files above the size limit. Returns warnings.
-pub(crate) fn replace_unsendable_files(messages: &mut [Message], takes: impl Fn(&Attachment) -> bool) -> Vec<String> {
+pub(crate) fn replace_unsendable_tool_files(
+    messages: &mut [Message],
+    takes: impl Fn(&Attachment) -> bool,
+) -> Vec<String> {
     let mut warnings = Vec::new();
     for call in tool_calls_mut(messages) {
         if let Some(file) = call.attachments.iter().find(|file| !takes(file)) {
@@ -93,12 +96,12 @@ fn replace_files_by_text(call: &mut ToolCall, stays: impl Fn(&Attachment) -> boo
             file.name, file.mime_type, file.size
         );
         call.end = match call.end.take() {
-            Some(ToolEnd::Error(error)) => Some(ToolEnd::Error(format!("{error}\n{words}"))),
+            Some(ToolCallEnd::Error(error)) => Some(ToolCallEnd::Error(format!("{error}\n{words}"))),
             end => {
                 call.end = end;
-                Some(ToolEnd::Result(Value::String(format!(
+                Some(ToolCallEnd::Result(Value::String(format!(
                     "{}\n{words}",
-                    call.result_text()
+                    call.text_for_model()
                 ))))
             }
         };
@@ -110,7 +113,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ensemble_core::thread::Role;
+    use ensemble_core::thread::MessageRole;
 
     fn looked(files: &[(&str, u64)]) -> Message {
         let file = |(mime_type, size): &(&str, u64)| Attachment {
@@ -120,23 +123,25 @@ mod tests {
             sha256: "".into(),
             data: "".into(),
         };
-        let mut call = ToolCall::new("c", "look", json!({})).with_end(ToolEnd::Result(json!({"n": 1})), 0.0);
+        let mut call = ToolCall::new("c", "look", json!({})).with_end(ToolCallEnd::Result(json!({"n": 1})), 0.0);
         call.attachments = files.iter().map(file).collect();
         Message {
             tool_calls: vec![call],
-            ..Message::new(Role::Assistant, "")
+            ..Message::new(MessageRole::Assistant, "")
         }
     }
 
     fn told(messages: &[Message]) -> Vec<(usize, String)> {
         let calls = messages.iter().flat_map(|message| &message.tool_calls);
-        calls.map(|call| (call.attachments.len(), call.result_text())).collect()
+        calls
+            .map(|call| (call.attachments.len(), call.text_for_model()))
+            .collect()
     }
 
     #[test]
     fn what_is_not_taken_is_told_in_words() {
         let mut messages = [looked(&[("image/png", 3), ("application/pdf", 5)]), looked(&[])];
-        let warnings = replace_unsendable_files(&mut messages, Attachment::is_image);
+        let warnings = replace_unsendable_tool_files(&mut messages, Attachment::is_image);
         assert_eq!(
             told(&messages),
             [
@@ -155,14 +160,14 @@ mod tests {
     fn the_oldest_files_are_left_out_where_there_is_too_much() {
         let ten = 10 << 20;
         let mut messages = [1, ten, ten].map(|size| looked(&[("image/png", size)]));
-        let warnings = replace_unsendable_files(&mut messages, |_| true);
+        let warnings = replace_unsendable_tool_files(&mut messages, |_| true);
         let counts: Vec<usize> = told(&messages).iter().map(|(files, _)| *files).collect();
         assert_eq!(
             (counts, warnings),
             (vec![0, 1, 1], vec![REPLACED_FILES_WARNING.to_owned()])
         );
         let mut few = [looked(&[("image/png", 1)])];
-        assert_eq!(replace_unsendable_files(&mut few, |_| true), Vec::<String>::new());
+        assert_eq!(replace_unsendable_tool_files(&mut few, |_| true), Vec::<String>::new());
         assert_eq!(told(&few)[0].0, 1);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use crate::{ModelNetwork, ReplyPiece, ReplyPieceCallback};
-use ensemble_core::secrets::{SecretStream, Secrets};
+use ensemble_core::secrets::{RedactingStream, Secrets};
 use ensemble_language::ensemble::{ConfiguredHeader, HttpProvider, ModelProfile};
 
 /// Key and headers for the requests of a profile.
@@ -22,7 +22,7 @@ pub(crate) struct ProviderCredentials {
 /// Returns the environment variable of the key. Returns `None` if no key is sent.
 ///
 /// The variable of the provider is used only for the address of the provider, not for another `base_url`.
-pub fn key_variable<'p>(profile: &'p ModelProfile, provider: &HttpProvider) -> Option<&'p str> {
+pub fn api_key_variable<'p>(profile: &'p ModelProfile, provider: &HttpProvider) -> Option<&'p str> {
     let provider_variable = provider.api_key_env.filter(|_| profile.base_url.is_none());
     profile.api_key_env.as_deref().or(provider_variable)
 }
@@ -37,10 +37,10 @@ impl ProviderCredentials {
         let secret = |name: &str, what: &str| {
             let value = network.read_variable(name);
             let value = value.ok_or_else(|| format!("{what}: set the environment variable {name}"))?;
-            network.secrets().add_value(&value);
+            network.secrets().add_secret(&value);
             Ok::<_, String>(value)
         };
-        let key = key_variable(profile, provider)
+        let key = api_key_variable(profile, provider)
             .map(|name| secret(name, &format!("there is no key for {}", provider.name)))
             .transpose()?;
         let header = |(name, text): &(String, ConfiguredHeader)| {
@@ -90,7 +90,7 @@ pub(crate) struct SecretPieceFilter<'a> {
     credentials: &'a ProviderCredentials,
     on_piece: &'a ReplyPieceCallback<'a>,
     /// The text, and the reasoning.
-    streams: Mutex<[SecretStream; 2]>,
+    streams: Mutex<[RedactingStream; 2]>,
     /// The text has begun; reasoning after it is not shown while it arrives.
     has_text: AtomicBool,
 }
@@ -102,7 +102,7 @@ impl<'a> SecretPieceFilter<'a> {
             credentials,
             on_piece,
             streams: Mutex::new(
-                [TEXT_STREAM, REASONING_STREAM].map(|_| SecretStream::new(credentials.secrets.clone())),
+                [TEXT_STREAM, REASONING_STREAM].map(|_| RedactingStream::new(credentials.secrets.clone())),
             ),
             has_text: AtomicBool::default(),
         }
@@ -118,7 +118,7 @@ impl<'a> SecretPieceFilter<'a> {
             ReplyPiece::Reasoning(text) => (REASONING_STREAM, text),
         };
         match at {
-            TEXT_STREAM if !self.has_text.swap(true, Ordering::Relaxed) => self.release_held_text(REASONING_STREAM),
+            TEXT_STREAM if !self.has_text.swap(true, Ordering::Relaxed) => self.send_held_text(REASONING_STREAM),
             // What was released could be the beginning of a secret that goes on here.
             REASONING_STREAM if self.has_text.load(Ordering::Relaxed) => return,
             _ => {}
@@ -130,12 +130,12 @@ impl<'a> SecretPieceFilter<'a> {
 
     /// Sends the held-back text at the end of the reply.
     pub(crate) fn flush_held_text(&self) {
-        self.release_held_text(REASONING_STREAM);
-        self.release_held_text(TEXT_STREAM);
+        self.send_held_text(REASONING_STREAM);
+        self.send_held_text(TEXT_STREAM);
     }
 
     /// Sends the held-back text of one stream.
-    fn release_held_text(&self, at: usize) {
+    fn send_held_text(&self, at: usize) {
         let held_text = self.lock_streams()[at].finish();
         self.send_piece(at, &held_text);
     }
@@ -151,7 +151,7 @@ impl<'a> SecretPieceFilter<'a> {
     }
 
     /// Locks the streams, also after a panic in another thread.
-    fn lock_streams(&self) -> MutexGuard<'_, [SecretStream; 2]> {
+    fn lock_streams(&self) -> MutexGuard<'_, [RedactingStream; 2]> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

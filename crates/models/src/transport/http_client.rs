@@ -27,7 +27,7 @@ const DIRECT_HOSTS: &str = "localhost,127.0.0.0/8,::1";
 /// # Errors
 /// The client cannot be made: the text says why.
 pub fn build_http_client() -> Result<reqwest::Client, String> {
-    let client = client_builder_with_proxies()?.build();
+    let client = client_builder_with_environment_proxies()?.build();
     client.map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
@@ -40,15 +40,15 @@ pub fn build_http_client() -> Result<reqwest::Client, String> {
     clippy::disallowed_methods,
     reason = "proxies are a matter of the machine, so they are read here and not from a run"
 )]
-pub fn client_builder_with_proxies() -> Result<ClientBuilder, String> {
-    builder_with_proxy(&|name| std::env::var(name).ok())
+pub fn client_builder_with_environment_proxies() -> Result<ClientBuilder, String> {
+    client_builder_from_variables(&|name| std::env::var(name).ok())
 }
 
 /// Function that creates a proxy with this address for one scheme.
 type ProxyConstructor = fn(&str) -> reqwest::Result<Proxy>;
 
 /// Creates a client builder with the proxies in these variables. `variable` reads a variable.
-fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientBuilder, String> {
+fn client_builder_from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientBuilder, String> {
     // Somebody else in this process may have chosen one already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
@@ -135,7 +135,7 @@ mod tests {
                     "NO_PROXY" => Some((*no_proxy).to_owned()),
                     _ => (wanted == name).then(|| format!("http://127.0.0.1:{proxy}")),
                 };
-                let builder = builder_with_proxy(&variable).expect("an address");
+                let builder = client_builder_from_variables(&variable).expect("an address");
                 let here = std::net::SocketAddr::from(([127, 0, 0, 1], server));
                 let client = builder.resolve("somewhere.invalid", here).build().expect("a client");
                 let _refused_or_not = client.get(url).send().await;
@@ -148,7 +148,8 @@ mod tests {
                 assert_eq!(found, expected, "{name} {url} {no_proxy}");
             }
         }
-        let wrong = builder_with_proxy(&|name| (name == "ALL_PROXY").then(|| "user:pass1word@:x".to_owned()));
+        let wrong =
+            client_builder_from_variables(&|name| (name == "ALL_PROXY").then(|| "user:pass1word@:x".to_owned()));
         let error = wrong.expect_err("no address");
         assert_eq!(error, "ALL_PROXY is not the address of a proxy");
     }

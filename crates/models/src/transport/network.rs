@@ -15,7 +15,7 @@ use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::ModelProfile;
 
 /// Function that reads an environment variable.
-pub type ReadEnvironment = dyn Fn(&str) -> Option<String> + Send + Sync;
+pub type EnvironmentLookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// The maximum number of changes of paces that are kept for a front end.
 const MAX_PACE_CHANGES: usize = 100;
@@ -26,7 +26,7 @@ pub struct ModelNetwork(Arc<SharedNetworkState>);
 
 /// Shared state of a network: the client, and the facts learned about each model.
 struct SharedNetworkState {
-    environment: Box<ReadEnvironment>,
+    environment: Box<EnvironmentLookup>,
     now: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
     random_number: Box<dyn Fn() -> f64 + Send + Sync>,
     secrets: Secrets,
@@ -90,14 +90,14 @@ impl ModelNetwork {
     pub(crate) fn refuses_schema(&self, profile: &ModelProfile) -> bool {
         let quirks = self.lock_quirks();
         quirks
-            .get(&target_key(profile))
+            .get(&model_and_address_key(profile))
             .is_some_and(|known| known.schema_in_words)
     }
 
     /// Records that the model refused an output schema.
     pub(crate) fn record_schema_refusal(&self, profile: &ModelProfile) {
         self.lock_quirks()
-            .entry(target_key(profile))
+            .entry(model_and_address_key(profile))
             .or_default()
             .schema_in_words = true;
     }
@@ -106,26 +106,27 @@ impl ModelNetwork {
     pub(crate) fn refuses_files(&self, profile: &ModelProfile) -> bool {
         let quirks = self.lock_quirks();
         quirks
-            .get(&target_key(profile))
+            .get(&model_and_address_key(profile))
             .is_some_and(|known| known.files_in_words)
     }
 
     /// Records that the model accepts no files.
     pub(crate) fn record_files_refusal(&self, profile: &ModelProfile) {
         self.lock_quirks()
-            .entry(target_key(profile))
+            .entry(model_and_address_key(profile))
             .or_default()
             .files_in_words = true;
     }
 
     /// Returns the limit of estimated request tokens for this model that an earlier refusal has shown.
     pub(crate) fn learned_token_limit(&self, profile: &ModelProfile) -> Option<u64> {
-        self.lock_token_limits().get(&target_key(profile)).copied()
+        self.lock_token_limits().get(&model_and_address_key(profile)).copied()
     }
 
     /// Records the estimated tokens of an accepted request, after a longer one was refused.
     pub(crate) fn record_accepted_tokens(&self, profile: &ModelProfile, accepted: u64) {
-        self.lock_token_limits().insert(target_key(profile), accepted);
+        self.lock_token_limits()
+            .insert(model_and_address_key(profile), accepted);
     }
 
     /// Locks the token limits, also after a panic in another thread.
@@ -153,9 +154,9 @@ impl ModelNetwork {
     }
 
     /// Returns the shared pace of all requests with this profile.
-    pub(crate) fn pace_for_profile(&self, name: &str, profile: &ModelProfile) -> Arc<ProviderPace> {
+    pub(crate) fn shared_pace_for_profile(&self, name: &str, profile: &ModelProfile) -> Arc<ProviderPace> {
         let limits = profile.rate_limit.unwrap_or_default();
-        let key = format!("{name} {} {limits:?}", target_key(profile));
+        let key = format!("{name} {} {limits:?}", model_and_address_key(profile));
         let mut paces = self.0.paces.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(paces.entry(key).or_insert_with(|| Arc::new(ProviderPace::new(limits))))
     }
@@ -174,7 +175,7 @@ impl ModelNetwork {
 }
 
 /// Returns the key of the model and address of a profile.
-fn target_key(profile: &ModelProfile) -> String {
+fn model_and_address_key(profile: &ModelProfile) -> String {
     format!("{} {} {:?}", profile.provider, profile.model, profile.base_url)
 }
 

@@ -7,14 +7,14 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-use crate::{LimitUnit, ReportedLimit};
+use crate::{ReportedLimit, ReportedLimitUnit};
 
 /// Names of the headers that report one limit.
 struct LimitHeaderNames {
     limit: &'static str,
     remaining: &'static str,
     reset: &'static str,
-    unit: LimitUnit,
+    unit: ReportedLimitUnit,
 }
 
 /// Returns the headers of a limit of OpenAI and of servers with its API, or of Anthropic.
@@ -24,7 +24,7 @@ macro_rules! limit_headers {
             limit: concat!("x-ratelimit-limit", $what),
             remaining: concat!("x-ratelimit-remaining", $what),
             reset: concat!("x-ratelimit-reset", $what),
-            unit: LimitUnit::$unit,
+            unit: ReportedLimitUnit::$unit,
         }
     };
     (anthropic $what:literal, $unit:ident) => {
@@ -32,7 +32,7 @@ macro_rules! limit_headers {
             limit: concat!("anthropic-ratelimit-", $what, "-limit"),
             remaining: concat!("anthropic-ratelimit-", $what, "-remaining"),
             reset: concat!("anthropic-ratelimit-", $what, "-reset"),
-            unit: LimitUnit::$unit,
+            unit: ReportedLimitUnit::$unit,
         }
     };
 }
@@ -51,7 +51,7 @@ const KNOWN_LIMIT_HEADERS: [LimitHeaderNames; 8] = [
         limit: "ratelimit-limit",
         remaining: "ratelimit-remaining",
         reset: "ratelimit-reset",
-        unit: LimitUnit::Requests,
+        unit: ReportedLimitUnit::Requests,
     },
 ];
 
@@ -66,14 +66,14 @@ pub(crate) fn parse_reported_limits(headers: &HeaderMap, body: &str, now: DateTi
                 unit: header.unit,
                 limit: number(header.limit),
                 remaining: number(header.remaining)?,
-                resets_in: parse_pause(header_text(headers, header.reset)?, now)?,
+                resets_in: parse_duration_or_time(header_text(headers, header.reset)?, now)?,
             })
         })
         .collect();
-    if let Some(pause) = parse_retry_delay(body) {
+    if let Some(pause) = parse_gemini_retry_delay(body) {
         limits.push(ReportedLimit {
             name: "retryDelay",
-            unit: LimitUnit::Requests,
+            unit: ReportedLimitUnit::Requests,
             limit: None,
             remaining: 0,
             resets_in: pause,
@@ -90,7 +90,7 @@ pub(crate) fn requested_pause(
     now: DateTime<Utc>,
 ) -> Option<Duration> {
     let is_limit = matches!(status.as_u16(), 429 | 503);
-    parse_retry_after(headers, now).or_else(|| parse_reset_after(headers, body, now).filter(|_| is_limit))
+    parse_retry_after(headers, now).or_else(|| parse_exhausted_limit_reset(headers, body, now).filter(|_| is_limit))
 }
 
 /// Returns the trimmed value of a header.
@@ -116,19 +116,19 @@ fn parse_retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration
 }
 
 /// Parses the time until a used-up limit is reset, from the body (Gemini) or the headers.
-fn parse_reset_after(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Option<Duration> {
-    if let Some(delay) = parse_retry_delay(body) {
+fn parse_exhausted_limit_reset(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Option<Duration> {
+    if let Some(delay) = parse_gemini_retry_delay(body) {
         return Some(delay);
     }
     let resets = KNOWN_LIMIT_HEADERS.iter().filter_map(|header| {
         let is_used_up = header_text(headers, header.remaining).is_none_or(|left| left == "0");
-        parse_pause(header_text(headers, header.reset).filter(|_| is_used_up)?, now)
+        parse_duration_or_time(header_text(headers, header.reset).filter(|_| is_used_up)?, now)
     });
     resets.max()
 }
 
 /// Parses the pause in the body of a refusal by Gemini.
-fn parse_retry_delay(body: &str) -> Option<Duration> {
+fn parse_gemini_retry_delay(body: &str) -> Option<Duration> {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
     let value = value.get(0).unwrap_or(&value);
     let mut details = value["error"]["details"].as_array().into_iter().flatten();
@@ -136,7 +136,7 @@ fn parse_retry_delay(body: &str) -> Option<Duration> {
 }
 
 /// Parses a duration or a time: `6m0s`, `20ms`, `1.5`, seconds or milliseconds since 1970, or a date.
-fn parse_pause(text: &str, now: DateTime<Utc>) -> Option<Duration> {
+fn parse_duration_or_time(text: &str, now: DateTime<Utc>) -> Option<Duration> {
     if let Ok(date) = DateTime::parse_from_rfc3339(text) {
         return Some((date.to_utc() - now).to_std().unwrap_or_default());
     }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::super::ProgramInvocation;
-use super::{SandboxTask, sandbox_entry, supervisor};
+use super::{SandboxHelperTask, sandbox_entry, supervisor};
 
 /// The first argument of the helper that starts, watches and ends the process in the sandbox.
 pub(super) const SUPERVISE_ARGUMENT: &str = "supervise";
@@ -35,7 +35,7 @@ pub fn run_sandbox_helper(own: &ProgramInvocation, arguments: impl IntoIterator<
     let mode = arguments.next();
     let task = arguments.next();
     let program = arguments.next();
-    let task = task.and_then(|task| serde_json::from_str::<SandboxTask>(task.to_str()?).ok());
+    let task = task.and_then(|task| serde_json::from_str::<SandboxHelperTask>(task.to_str()?).ok());
     let (Some(task), Some(program)) = (task, program) else {
         return print_helper_failure("it was called without rules and a program");
     };

@@ -8,10 +8,10 @@ use landlock::{
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 
-use super::{SandboxNetwork, SandboxTask};
+use super::{SandboxHelperTask, SandboxNetwork};
 
 /// Paths that every program can read, because programs need them to start. They must not contain secrets.
-const READABLE_PATHS: &[&str] = &[
+const ALWAYS_READABLE_PATHS: &[&str] = &[
     "/usr",
     "/bin",
     "/sbin",
@@ -98,11 +98,11 @@ pub(super) fn is_readable_by_all(path: &Path) -> bool {
             .canonicalize()
             .is_ok_and(|known| path.starts_with(known))
     };
-    READABLE_PATHS.iter().any(real)
+    ALWAYS_READABLE_PATHS.iter().any(real)
 }
 
 /// Limits the signals of this process to its later children. Returns whether the restriction is certain.
-pub(super) fn restrict_signals() -> bool {
+pub(super) fn restrict_signals_to_children() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let rules = rules.scope(Scope::Signal).and_then(Ruleset::create);
     let restricted = rules.and_then(RulesetCreated::restrict_self);
@@ -117,7 +117,7 @@ pub(super) fn restrict_signals() -> bool {
 ///
 /// # Errors
 /// Why the rules cannot be applied.
-pub(super) fn apply_landlock(task: &SandboxTask) -> Result<(), String> {
+pub(super) fn apply_landlock(task: &SandboxHelperTask) -> Result<(), String> {
     let abi = ABI::V6;
     let level = match task.rules.best_effort {
         true => CompatLevel::BestEffort,
@@ -146,7 +146,7 @@ pub(super) fn apply_landlock(task: &SandboxTask) -> Result<(), String> {
     let writing = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let rules = rules
-        .add_rules(path_beneath_rules(READABLE_PATHS, reading))
+        .add_rules(path_beneath_rules(ALWAYS_READABLE_PATHS, reading))
         .and_then(|rules| rules.add_rules(path_beneath_rules(STATELESS_DEVICES, device)))
         .map_err(|error| failed(&error))?;
     let rules = allow_paths(rules, &task.rules.read, reading)?;

@@ -36,10 +36,10 @@ const OUT_OF_MEMORY_PHRASES: [&str; 6] = [
 ];
 
 /// Number of last stderr lines that are read.
-const MAX_READ_LINES: usize = 20;
+const MAX_SEARCHED_STDERR_LINES: usize = 20;
 
 /// Converts the failure to kind `sandbox`, with this message.
-fn to_sandbox_failure(error: String, failure: ExecutionFailure) -> ExecutionFailure {
+fn with_sandbox_kind_and_error(error: String, failure: ExecutionFailure) -> ExecutionFailure {
     ExecutionFailure {
         kind: FailureKind::Sandbox,
         error,
@@ -56,7 +56,7 @@ enum MissingAccess {
 
 impl ProcessSandbox {
     /// Returns the failure, with an explanation if the stderr shows a refusal by the sandbox.
-    pub(crate) fn explain_failure(&self, failure: ExecutionFailure, stderr: &str) -> ExecutionFailure {
+    pub(crate) fn explain_sandbox_refusal(&self, failure: ExecutionFailure, stderr: &str) -> ExecutionFailure {
         if !matches!(
             failure.kind,
             FailureKind::Exit | FailureKind::Signal | FailureKind::Reported
@@ -64,7 +64,7 @@ impl ProcessSandbox {
             return failure;
         }
         if let Some(message) = find_helper_message(stderr) {
-            return to_sandbox_failure(format!("the sandbox: {message}"), failure);
+            return with_sandbox_kind_and_error(format!("the sandbox: {message}"), failure);
         }
         if let Some(limit) = self.rules.memory
             && OUT_OF_MEMORY_PHRASES.iter().any(|words| stderr.contains(words))
@@ -73,9 +73,14 @@ impl ProcessSandbox {
                 "the sandbox allows at most {limit} bytes of memory; to allow more, raise `sandbox: {{memory: …}}`\n{}",
                 failure.error
             );
-            return to_sandbox_failure(error, failure);
+            return with_sandbox_kind_and_error(error, failure);
         }
-        let lines: Vec<&str> = stderr.trim_end().lines().rev().take(MAX_READ_LINES).collect();
+        let lines: Vec<&str> = stderr
+            .trim_end()
+            .lines()
+            .rev()
+            .take(MAX_SEARCHED_STDERR_LINES)
+            .collect();
         let refused = || {
             lines
                 .iter()
@@ -93,7 +98,7 @@ impl ProcessSandbox {
                 path.display(),
                 failure.error
             );
-            return to_sandbox_failure(error, failure);
+            return with_sandbox_kind_and_error(error, failure);
         }
         let has_unknown_call = lines
             .iter()
@@ -265,7 +270,7 @@ mod tests {
 
     fn explained(sandbox: &ProcessSandbox, stderr: &str) -> ExecutionFailure {
         let failure = ExecutionFailure::new(FailureKind::Exit, "the script ended with exit code 1");
-        sandbox.explain_failure(failure, stderr)
+        sandbox.explain_sandbox_refusal(failure, stderr)
     }
 
     #[test]
@@ -349,7 +354,7 @@ mod tests {
         assert_eq!(failure.kind, FailureKind::Sandbox);
         let timeout = ExecutionFailure::new(FailureKind::Timeout, "no end");
         assert_eq!(
-            sandbox.explain_failure(timeout, "ensemble sandbox: x").kind,
+            sandbox.explain_sandbox_refusal(timeout, "ensemble sandbox: x").kind,
             FailureKind::Timeout
         );
     }

@@ -17,13 +17,13 @@ use super::SandboxRules;
 const MAX_THREADS_PER_PROCESS: u64 = 64;
 
 /// Ticks that rounding can hide for each exited process.
-const HIDDEN_TICKS: u64 = 2;
+const MAX_HIDDEN_TICKS: u64 = 2;
 
 /// Identity of a process: its id and its start time, so that no later process is equal.
 type ProcessIdentity = (i32, u64);
 
 /// Segment of shared memory: its device and number.
-type SharedSegment = (String, u64);
+type SharedMemorySegment = (String, u64);
 
 /// Meter for the resources of all descendants of this process.
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(super) struct ResourceMeter {
     /// The processor time of processes for which no process waited.
     lost_ticks: u64,
     /// The size of each segment of shared memory. A segment keeps its pages if a part of it is unmapped.
-    segments: HashMap<SharedSegment, u64>,
+    segments: HashMap<SharedMemorySegment, u64>,
 }
 
 /// Total resources of the measured processes.
@@ -68,7 +68,7 @@ impl ResourceMeter {
         used.threads = stats.values().map(|stat| stat.threads).sum();
         // After the others: a process that has ended meanwhile is counted twice rather than not at all.
         let waited_ticks = tree::read_stat(own_pid).map_or(0, |stat| stat.ticks_of_children);
-        used.ticks = self.add_ticks(stats, waited_ticks);
+        used.ticks = self.add_and_total_ticks(stats, waited_ticks);
         if rules.memory.is_some() {
             used.bytes = self.measure_memory(&descendants);
         }
@@ -76,7 +76,7 @@ impl ResourceMeter {
     }
 
     /// Adds a measurement and returns the processor time of all processes so far, including exited ones.
-    fn add_ticks(&mut self, stats: HashMap<ProcessIdentity, ProcessStat>, waited_ticks: u64) -> u64 {
+    fn add_and_total_ticks(&mut self, stats: HashMap<ProcessIdentity, ProcessStat>, waited_ticks: u64) -> u64 {
         let ended: Vec<&ProcessStat> = self
             .stats
             .iter()
@@ -90,7 +90,7 @@ impl ResourceMeter {
         };
         let found = stats.iter().map(added).sum::<u64>() + waited_ticks.saturating_sub(self.waited_ticks);
         let missing = expected.saturating_sub(found);
-        if missing > HIDDEN_TICKS * ended.len() as u64 {
+        if missing > MAX_HIDDEN_TICKS * ended.len() as u64 {
             self.lost_ticks += missing;
         }
         self.waited_ticks = waited_ticks;
@@ -148,7 +148,7 @@ fn parse_memory_status(text: &str) -> ProcessMemory {
 }
 
 /// Parses the shared segment in a line of `/proc/PID/maps`, and the end of the mapped part. Returns `None` for other memory.
-fn parse_shared_segment(line: &str) -> Option<(SharedSegment, u64)> {
+fn parse_shared_segment(line: &str) -> Option<(SharedMemorySegment, u64)> {
     let (range, rest) = line.split_once(' ')?;
     let mut fields = rest.split_ascii_whitespace();
     let (rights, offset, device, number) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
@@ -223,14 +223,14 @@ mod tests {
         // Process 3 ends. Its parent 2 waits for it, or this process does, or no process does.
         for (own_of_parent, waited, expected) in [(45, 0, 55), (0, 42, 52), (0, 0, 50)] {
             let mut meter = ResourceMeter::default();
-            assert_eq!(meter.add_ticks(measurement(&[(2, 10, 0), (3, 40, 0)]), 0), 50);
+            assert_eq!(meter.add_and_total_ticks(measurement(&[(2, 10, 0), (3, 40, 0)]), 0), 50);
             assert_eq!(
-                meter.add_ticks(measurement(&[(2, 10, own_of_parent)]), waited),
+                meter.add_and_total_ticks(measurement(&[(2, 10, own_of_parent)]), waited),
                 expected
             );
             // It is counted once.
             assert_eq!(
-                meter.add_ticks(measurement(&[(2, 11, own_of_parent)]), waited),
+                meter.add_and_total_ticks(measurement(&[(2, 11, own_of_parent)]), waited),
                 expected + 1
             );
         }
@@ -240,8 +240,8 @@ mod tests {
     fn rounded_times_do_not_add_up() {
         let mut meter = ResourceMeter::default();
         for _ in 0..100 {
-            meter.add_ticks(measurement(&[(2, 0, 0), (3, 2, 0)]), 0);
-            assert!(meter.add_ticks(measurement(&[(2, 0, 0)]), 0) < 3);
+            meter.add_and_total_ticks(measurement(&[(2, 0, 0), (3, 2, 0)]), 0);
+            assert!(meter.add_and_total_ticks(measurement(&[(2, 0, 0)]), 0) < 3);
         }
     }
 

@@ -10,7 +10,7 @@ pub(super) use linux::enter_sandbox;
 
 /// Fails: other systems have no sandbox.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn enter_sandbox(_: &super::SandboxTask, _: &super::super::ProgramInvocation) -> String {
+pub(super) fn enter_sandbox_and_exec(_: &super::SandboxTask, _: &super::super::ProgramInvocation) -> String {
     "a sandbox needs Linux".to_owned()
 }
 
@@ -22,9 +22,12 @@ mod linux {
     use rustix::process::{Resource, Rlimit, setrlimit};
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
-    use super::super::super::{AGENT_NAME, ATTEMPT, EXECUTION, PART, ProgramInvocation, RUN_ID_VARIABLE, TURN, strays};
+    use super::super::super::{
+        AGENT_NAME_VARIABLE, ATTEMPT_VARIABLE, EXECUTION_VARIABLE, PART_VARIABLE, ProgramInvocation, RUN_ID_VARIABLE,
+        TURN_VARIABLE, strays,
+    };
     use super::super::support::SandboxSupport;
-    use super::super::{SandboxTask, landlock_rules, seccomp_rules};
+    use super::super::{SandboxHelperTask, landlock_rules, seccomp_rules};
 
     /// The variables that every program gets, if they are set.
     const PASSED_VARIABLES: [&str; 20] = [
@@ -41,17 +44,17 @@ mod linux {
         "SSL_CERT_FILE",
         "SSL_CERT_DIR",
         RUN_ID_VARIABLE,
-        AGENT_NAME,
-        EXECUTION,
-        ATTEMPT,
-        TURN,
-        PART,
+        AGENT_NAME_VARIABLE,
+        EXECUTION_VARIABLE,
+        ATTEMPT_VARIABLE,
+        TURN_VARIABLE,
+        PART_VARIABLE,
         strays::PROCESS_MARK_VARIABLE,
         strays::WATCHED_OWNER_VARIABLE,
     ];
 
     /// Restricts this process and replaces it by the command. Returns only after a failure, with the reason.
-    pub(in super::super) fn enter_sandbox(task: &SandboxTask, command: &ProgramInvocation) -> String {
+    pub(in super::super) fn enter_sandbox(task: &SandboxHelperTask, command: &ProgramInvocation) -> String {
         match restrict_process(task) {
             Ok(()) => {}
             Err(reason) => return reason,
@@ -76,7 +79,7 @@ mod linux {
     }
 
     /// Sets the resource limits, drops capabilities, and applies the Landlock and seccomp rules to this process.
-    fn restrict_process(task: &SandboxTask) -> Result<(), String> {
+    fn restrict_process(task: &SandboxHelperTask) -> Result<(), String> {
         let limit = |resource, most: Option<u64>| match most {
             Some(maximum) => {
                 let rlimit = Rlimit {

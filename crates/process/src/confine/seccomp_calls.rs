@@ -216,7 +216,7 @@ pub(super) const ALLOWED_CALL_NUMBERS: &[c_long] = &[
 
 /// Older forms of allowed calls, which only some processors have.
 #[cfg(target_arch = "x86_64")]
-pub(super) const ALLOWED_OLDER: &[c_long] = &[
+pub(super) const ALLOWED_OLDER_CALLS: &[c_long] = &[
     libc::SYS_open,
     libc::SYS_creat,
     libc::SYS_stat,
@@ -255,7 +255,7 @@ pub(super) const ALLOWED_OLDER: &[c_long] = &[
 /// Allowed calls that have these numbers on all other processors with filters: `renameat`, `sync_file_range`, `getrlimit` and
 /// `setrlimit`.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) const ALLOWED_OLDER: &[c_long] = &[38, 84, 163, 164];
+pub(super) const ALLOWED_OLDER_CALLS: &[c_long] = &[38, 84, 163, 164];
 
 /// Number of `memfd_create`, which creates memory that no limit counts.
 pub(super) const MEMFD_CREATE_CALL: c_long = libc::SYS_memfd_create;

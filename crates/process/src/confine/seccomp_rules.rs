@@ -12,7 +12,7 @@ use seccompiler::{
 };
 
 use super::seccomp_calls::{
-    ALLOWED_CALL_NUMBERS, ALLOWED_CALLS, ALLOWED_FCNTL_COMMANDS, ALLOWED_IOCTL_REQUESTS, ALLOWED_OLDER,
+    ALLOWED_CALL_NUMBERS, ALLOWED_CALLS, ALLOWED_FCNTL_COMMANDS, ALLOWED_IOCTL_REQUESTS, ALLOWED_OLDER_CALLS,
     ALLOWED_PRCTL_OPTIONS, ATTRIBUTE_CALLS, CONNECTED_SOCKET_CALLS, CONNECTION_CALLS, IGNORED_CALLS, MEMFD_CREATE_CALL,
     REFUSED_CALLS, SERVER_CALLS, TIME_SETTING_CALLS,
 };
@@ -60,8 +60,8 @@ fn build_filters(rules: &SandboxRules) -> Result<Vec<BpfProgram>, BackendError> 
     let network = &rules.network;
     let mut filters = vec![
         compile_allow_list(rules)?,
-        compile_filter(rules_for_all_arguments(REFUSED_CALLS), libc::EPERM)?,
-        compile_filter(namespace_and_scheduling_rules()?, libc::EPERM)?,
+        compile_filter(unconditional_rules(REFUSED_CALLS), libc::EPERM)?,
+        compile_filter(refused_namespace_and_scheduling_rules()?, libc::EPERM)?,
         compile_filter(
             SeccompRules::from([(libc::SYS_ioctl, unless_values_rules(1, ALLOWED_IOCTL_REQUESTS)?)]),
             libc::ENOTTY,
@@ -73,12 +73,12 @@ fn build_filters(rules: &SandboxRules) -> Result<Vec<BpfProgram>, BackendError> 
             ]),
             libc::EINVAL,
         )?,
-        compile_filter(rules_for_all_arguments(IGNORED_CALLS), 0)?,
-        compile_filter(set_current_time_rules()?, libc::EACCES)?,
-        compile_filter(rules_for_all_arguments(ATTRIBUTE_CALLS), libc::EOPNOTSUPP)?,
+        compile_filter(unconditional_rules(IGNORED_CALLS), 0)?,
+        compile_filter(refused_time_change_rules()?, libc::EACCES)?,
+        compile_filter(unconditional_rules(ATTRIBUTE_CALLS), libc::EOPNOTSUPP)?,
     ];
     if *network != SandboxNetwork::All {
-        filters.push(compile_filter(socket_rules(network)?, libc::EACCES)?);
+        filters.push(compile_filter(refused_socket_rules(network)?, libc::EACCES)?);
     }
     if rules.memory.is_some() {
         let huge_pages = if_flag_rules(3, libc::MAP_HUGETLB)?;
@@ -105,7 +105,7 @@ fn compile_allow_list(rules: &SandboxRules) -> Result<BpfProgram, BackendError> 
     let always = [
         ALLOWED_CALLS,
         ALLOWED_CALL_NUMBERS,
-        ALLOWED_OLDER,
+        ALLOWED_OLDER_CALLS,
         IGNORED_CALLS,
         ATTRIBUTE_CALLS,
     ];
@@ -127,7 +127,7 @@ fn processor_arch() -> Result<TargetArch, BackendError> {
 }
 
 /// Creates rules that match the calls with any arguments.
-fn rules_for_all_arguments(calls: &[c_long]) -> SeccompRules {
+fn unconditional_rules(calls: &[c_long]) -> SeccompRules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
@@ -158,7 +158,7 @@ fn if_flag_rules(index: u8, flag: c_int) -> Result<Vec<SeccompRule>, BackendErro
 }
 
 /// Builds the rules that refuse new namespaces, and changes of limits and priorities of other processes.
-fn namespace_and_scheduling_rules() -> Result<SeccompRules, BackendError> {
+fn refused_namespace_and_scheduling_rules() -> Result<SeccompRules, BackendError> {
     let namespaces: Result<Vec<_>, _> = NAMESPACE_FLAGS.iter().map(|flag| if_flag_rules(0, *flag)).collect();
     let mut rules = SeccompRules::from([
         (libc::SYS_clone, namespaces?.into_iter().flatten().collect()),
@@ -186,7 +186,7 @@ fn namespace_and_scheduling_rules() -> Result<SeccompRules, BackendError> {
 /// Builds the rules that refuse setting the times of a named file to the current time.
 ///
 /// Programs that create a file if this fails must notice that it has no effect.
-fn set_current_time_rules() -> Result<SeccompRules, BackendError> {
+fn refused_time_change_rules() -> Result<SeccompRules, BackendError> {
     let pointer = |index: u8, compare| SeccompCondition::new(index, SeccompCmpArgLen::Qword, compare, 0);
     let mut rules = SeccompRules::new();
     for call in TIME_SETTING_CALLS {
@@ -203,7 +203,7 @@ fn set_current_time_rules() -> Result<SeccompRules, BackendError> {
 ///
 /// A pair has a type whose two ends are connected for ever: an end of a pair of datagrams could be connected, or send, to
 /// any socket that has a path.
-fn socket_rules(network: &SandboxNetwork) -> Result<SeccompRules, BackendError> {
+fn refused_socket_rules(network: &SandboxNetwork) -> Result<SeccompRules, BackendError> {
     let plain = |number: c_int| u64::from(number.unsigned_abs());
     let other_types = |allowed: &[c_int]| -> Result<Vec<SeccompRule>, BackendError> {
         (0..=SOCKET_TYPE_MASK)
@@ -223,7 +223,7 @@ fn socket_rules(network: &SandboxNetwork) -> Result<SeccompRules, BackendError> 
     if matches!(network, SandboxNetwork::None) {
         let named = SeccompCondition::new(4, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
         rules.insert(libc::SYS_sendto, vec![SeccompRule::new(vec![named])?]);
-        rules.extend(rules_for_all_arguments(CONNECTION_CALLS));
+        rules.extend(unconditional_rules(CONNECTION_CALLS));
     } else {
         let mut not_tcp = other_types(&[libc::SOCK_STREAM])?;
         not_tcp.push(SeccompRule::new(vec![
@@ -246,7 +246,7 @@ fn socket_rules(network: &SandboxNetwork) -> Result<SeccompRules, BackendError> 
         rules.insert(libc::SYS_setsockopt, vec![other_kind]);
     }
     // A socket that listens without a name gets a port from the system.
-    rules.extend(rules_for_all_arguments(SERVER_CALLS));
+    rules.extend(unconditional_rules(SERVER_CALLS));
     Ok(rules)
 }
 
@@ -283,7 +283,7 @@ mod tests {
         let allowed = [
             ALLOWED_CALLS,
             ALLOWED_CALL_NUMBERS,
-            ALLOWED_OLDER,
+            ALLOWED_OLDER_CALLS,
             CONNECTED_SOCKET_CALLS,
             CONNECTION_CALLS,
             SERVER_CALLS,

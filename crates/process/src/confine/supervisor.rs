@@ -32,7 +32,7 @@ mod linux {
 
     use super::super::super::{ProgramInvocation, tree};
     use super::super::resource_meter::ResourceMeter;
-    use super::super::{SandboxRules, SandboxTask, helper, landlock_rules};
+    use super::super::{SandboxHelperTask, SandboxRules, helper, landlock_rules};
 
     /// Minimum and maximum pause between two measurements.
     const MEASUREMENT_PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -49,7 +49,7 @@ mod linux {
     /// Starts the command in its sandbox, enforces the limits, and returns its exit code.
     pub(in super::super) fn run_supervised_command(
         own: &ProgramInvocation,
-        task: &SandboxTask,
+        task: &SandboxHelperTask,
         command: &ProgramInvocation,
     ) -> Result<u8, String> {
         set_child_subreaper(Some(getpid())).map_err(|error| format!("orphans cannot be collected: {error}"))?;
@@ -63,7 +63,7 @@ mod linux {
             SignalKind::quit(),
         ];
         let _heard_and_ignored = kinds.map(|kind| runtime.as_ref().ok().map(|_| signal(kind)));
-        let all_at_once = landlock_rules::restrict_signals();
+        let all_at_once = landlock_rules::restrict_signals_to_children();
         let text = serde_json::to_string(task).map_err(|error| error.to_string())?;
         let started = Command::new(&own.program)
             .args(&own.arguments)
@@ -74,8 +74,8 @@ mod linux {
             .spawn()
             .map_err(|error| format!("the helper cannot be started: {error}"))?;
         let process = Pid::from_child(&started);
-        let wait_result = wait_within_limits(process, &task.rules, all_at_once);
-        kill_rest_and_wait(all_at_once);
+        let wait_result = wait_or_kill_at_limit(process, &task.rules, all_at_once);
+        kill_descendants_and_wait(all_at_once);
         let status = wait_result?;
         Ok(exit_code_or_raise(status))
     }
@@ -84,7 +84,7 @@ mod linux {
     ///
     /// # Errors
     /// The limit at which it was ended.
-    fn wait_within_limits(process: Pid, rules: &SandboxRules, all_at_once: bool) -> Result<WaitStatus, String> {
+    fn wait_or_kill_at_limit(process: Pid, rules: &SandboxRules, all_at_once: bool) -> Result<WaitStatus, String> {
         let opened =
             pidfd_open(process, PidfdFlags::empty()).map_err(|error| format!("it cannot be watched: {error}"))?;
         let mut pause = MEASUREMENT_PAUSES.0;
@@ -95,7 +95,7 @@ mod linux {
             None => MEASUREMENT_PAUSES.1,
         };
         loop {
-            if let Some(status) = reap_processes(Some(process)) {
+            if let Some(status) = reap_exited_processes(Some(process)) {
                 return Ok(status);
             }
             let began = Instant::now();
@@ -118,7 +118,7 @@ mod linux {
     }
 
     /// Reaps all exited processes, and returns the exit status of `process` if it is among them.
-    fn reap_processes(process: Option<Pid>) -> Option<WaitStatus> {
+    fn reap_exited_processes(process: Option<Pid>) -> Option<WaitStatus> {
         let mut exit_status = None;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if Some(pid) == process {
@@ -140,7 +140,7 @@ mod linux {
     }
 
     /// Kills the processes that remain, and waits until they have exited.
-    fn kill_rest_and_wait(all_at_once: bool) {
+    fn kill_descendants_and_wait(all_at_once: bool) {
         for _ in 0..MAX_FINAL_CHECKS {
             kill_all_descendants(all_at_once);
             match wait(WaitOptions::NOHANG) {

@@ -97,7 +97,7 @@ fn a_run_needs_the_first_word_of_a_script() {
 #[test]
 fn a_line_with_arguments_needs_a_shell_only_outside_of_quotes() {
     let project = Project::new();
-    let resolved = |script: &str| resolve_script_with_arguments(script, &project.places());
+    let resolved = |script: &str| resolve_script_for_args(script, &project.places());
     assert_eq!(
         resolved("sh -c 'echo \"$1\"' zero"),
         Ok(invocation("sh", &["-c", "echo \"$1\"", "zero"]))
@@ -142,7 +142,8 @@ fn the_extension_says_how_a_file_is_run() {
 #[test]
 fn an_interpreter_that_is_not_installed_is_named() {
     let places = Project::new().places();
-    let unavailable = resolve_interpreted("no-such-python", Vec::new(), "a.py", &places).expect_err("unavailable");
+    let unavailable =
+        resolve_interpreted_script("no-such-python", Vec::new(), "a.py", &places).expect_err("unavailable");
     assert_eq!(
         unavailable.to_string(),
         "no-such-python is not installed or not on PATH, and `a.py` needs it; \

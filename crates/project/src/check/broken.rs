@@ -1,4 +1,4 @@
-//! Rhai scripts that do not compile.
+//! Checks of Rhai scripts that do not compile.
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use ensemble_scripts::ScriptError;
 use super::EnsembleFolder;
 
 impl EnsembleFolder<'_> {
-    /// Returns the finding in the script at `path` if it does not compile, or the one at its name if it cannot be read.
-    pub(super) fn check_rhai_file(&self, path: &Path, at: RouteLocation) -> Option<Finding> {
-        let finding = self.script_facts(path, |known| match (&known.source, &known.analysis.error) {
+    /// Returns the finding in the script at `path` if the script does not compile, or the finding at its name if the file cannot be read.
+    pub(super) fn check_rhai_file_compiles(&self, path: &Path, at: RouteLocation) -> Option<Finding> {
+        let finding = self.map_script_facts(path, |known| match (&known.source, &known.analysis.error) {
             (Err(error), _) => {
                 let message = format!("cannot read `{}`: {error}", self.project.relative_path(path).display());
                 let help = "save the script as UTF-8, and make it readable for this user";
@@ -33,7 +33,7 @@ impl EnsembleFolder<'_> {
         finding.flatten()
     }
 
-    /// Returns the findings about scripts that stand for a person, for a model, or for the rules of a context window.
+    /// Checks the scripts that replace a user, a model, or the rules of a context window.
     pub(super) fn check_replacement_scripts(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let agents = ensemble.agents.iter().enumerate();
         let of_agents = agents.filter_map(|(at, agent)| find_agent_script(agent, &Agent::route_at(at)));
@@ -45,28 +45,29 @@ impl EnsembleFolder<'_> {
             Some((path.as_str(), route.with_key("script").into_value_location()))
         });
         let all = of_agents.chain(of_profiles);
-        all.filter_map(|(name, at)| self.check_rhai_name(name, at)).collect()
+        all.filter_map(|(name, at)| self.check_rhai_script_name(name, at))
+            .collect()
     }
 
-    /// Returns the finding about a script that is always a Rhai script.
-    fn check_rhai_name(&self, name: &str, at: RouteLocation) -> Option<Finding> {
-        if !self.allows_words(name) {
+    /// Checks a script that must be a Rhai script.
+    fn check_rhai_script_name(&self, name: &str, at: RouteLocation) -> Option<Finding> {
+        if !self.allows_paths_in_text(name) {
             return None;
         }
         match self.places.find_file(name) {
-            Some(path) => self.check_rhai_file(&path, at),
+            Some(path) => self.check_rhai_file_compiles(&path, at),
             None => {
                 let error = ScriptLookupError::for_missing_file(
                     format!("there is no script `{name}`"),
                     "put the script into the folder of the ensemble, the project root or its `scripts` folder",
                 );
-                self.unavailable_finding(error, at)
+                self.unavailable_script_finding(error, at)
             }
         }
     }
 }
 
-/// Returns the script that answers for a person, or selects the messages that a model receives.
+/// Returns the script that answers for a user, or that selects the messages for a model, with its location.
 fn find_agent_script<'a>(agent: &'a Agent, route: &Route) -> Option<(&'a str, RouteLocation)> {
     match &agent.kind {
         AgentKind::Input(input) => match &input.responses {

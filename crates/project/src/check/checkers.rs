@@ -1,7 +1,7 @@
-//! Scripts that are run by interpreters of the machine, parsed by these interpreters (`validate --check-scripts`).
+//! Syntax checks of scripts by the interpreters of the machine (`validate --check-scripts`).
 //!
-//! A parser reads the script and executes nothing of it. It runs in the root folder and without the variables and files
-//! that would make an interpreter load other code first.
+//! An interpreter only parses the script and executes nothing. It runs in the root folder and without the variables and files
+//! that would make the interpreter load other code first.
 
 #![expect(clippy::disallowed_methods, reason = "interpreters are started as parsers")]
 
@@ -20,19 +20,19 @@ use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpSe
 use ensemble_language::loader::codes;
 use ensemble_language::source::{LineColumn, RouteLocation, SourceText, Span};
 use ensemble_process::program::{ResolvedScript, ScriptFolders, is_on_path, resolve_command_words};
-use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
+use ensemble_scripts::regular_files::{MAX_SCRIPT_BYTES, read_text};
 
 use super::EnsembleFolder;
 use super::command::find_interpreted_script;
 
-/// The longest time for one script.
-const LIMIT: Duration = Duration::from_secs(10);
-/// The longest message of a parser that is read, in bytes.
-const LONGEST: u64 = 64 << 10;
-/// Variables that make an interpreter load code, or behave otherwise.
-const REMOVED: [&str; 6] = ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "NODE_OPTIONS", "NODE_PATH"];
-/// Parses standard input. `-I` keeps modules of the folder and of the user away, and `-S` those of the site.
-const PYTHON: &str = "import sys
+/// Time limit for one script.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of the message of a parser, in bytes.
+const MAX_MESSAGE_BYTES: u64 = 64 << 10;
+/// Variables that make an interpreter load code, or change its behavior.
+const REMOVED_VARIABLES: [&str; 6] = ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "NODE_OPTIONS", "NODE_PATH"];
+/// Python program that parses standard input. `-I` excludes modules of the folder and of the user, and `-S` those of the site.
+const PYTHON_PARSER: &str = "import sys
 try:
     compile(sys.stdin.buffer.read(), 'script', 'exec', dont_inherit=True)
 except SyntaxError as e:
@@ -43,7 +43,7 @@ except ValueError as e:
     sys.exit(1)
 ";
 
-/// A program that parses scripts.
+/// Interpreter that checks the syntax of scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum SyntaxChecker {
     Python,
@@ -52,20 +52,21 @@ enum SyntaxChecker {
     Node,
 }
 
-/// The result of a parser for a script.
+/// Result of the syntax check of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SyntaxOutcome {
     Fine,
-    /// Line and column from 1; 0 where there is none.
+    /// Line and column from 1; 0 if unknown.
     Error {
         line: usize,
         column: usize,
         message: String,
     },
-    /// Why it was not checked.
+    /// The script was not checked, for this reason.
     Unchecked(UncheckedReason),
 }
 
+/// Reason why a script was not checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum UncheckedReason {
     NotInstalled,
@@ -73,18 +74,18 @@ enum UncheckedReason {
     Failed(String),
 }
 
-/// The outcome of a parser, which runs once for a script.
-type Once = Arc<OnceLock<SyntaxOutcome>>;
+/// Shared result of a syntax check, which runs once for a script.
+type SharedOutcome = Arc<OnceLock<SyntaxOutcome>>;
 
-/// The scripts that were checked, for all folders of a call.
+/// Cache of the syntax checks of all folders of a call.
 #[derive(Debug, Default)]
 pub struct SyntaxChecks {
-    outcomes: Mutex<HashMap<(PathBuf, SyntaxChecker), Once>>,
+    outcomes: Mutex<HashMap<(PathBuf, SyntaxChecker), SharedOutcome>>,
 }
 
 impl SyntaxChecks {
-    /// Returns why some scripts were not checked, each reason once.
-    pub fn unchecked_reasons(&self) -> Vec<String> {
+    /// Describes why some scripts were not checked. Returns each reason once.
+    pub fn describe_unchecked_scripts(&self) -> Vec<String> {
         let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut absent: BTreeMap<SyntaxChecker, usize> = BTreeMap::new();
         let mut other_reasons: Vec<String> = Vec::new();
@@ -97,7 +98,7 @@ impl SyntaxChecks {
                 Some(SyntaxOutcome::Unchecked(UncheckedReason::TooSlow)) => other_reasons.push(format!(
                     "`{}` was not checked: {program} took more than {} seconds",
                     path.display(),
-                    LIMIT.as_secs()
+                    CHECK_TIMEOUT.as_secs()
                 )),
                 Some(SyntaxOutcome::Unchecked(UncheckedReason::Failed(why))) => {
                     other_reasons.push(format!("`{}` was not checked: {program}: {why}", path.display()));
@@ -120,7 +121,8 @@ impl SyntaxChecks {
         absent.chain(other_reasons).collect()
     }
 
-    fn check_once(&self, path: &Path, checker: SyntaxChecker, places: &ScriptFolders) -> SyntaxOutcome {
+    /// Checks the syntax of the script, unless the cache contains the result.
+    fn check_script_once(&self, path: &Path, checker: SyntaxChecker, places: &ScriptFolders) -> SyntaxOutcome {
         let key = (path.to_owned(), checker);
         let cell = Arc::clone(
             self.outcomes
@@ -129,11 +131,12 @@ impl SyntaxChecks {
                 .entry(key)
                 .or_default(),
         );
-        cell.get_or_init(|| checker.check_file(path, places)).clone()
+        cell.get_or_init(|| checker.run_syntax_check(path, places)).clone()
     }
 }
 
 impl SyntaxChecker {
+    /// Returns the name of the interpreter program.
     fn program_name(self) -> &'static str {
         match self {
             Self::Python => "python3",
@@ -143,8 +146,8 @@ impl SyntaxChecker {
         }
     }
 
-    /// Returns the one for scripts that this program runs.
-    fn for_program(program: &str) -> Option<Self> {
+    /// Returns the checker for scripts of this interpreter. Returns `None` for other programs.
+    fn for_interpreter(program: &str) -> Option<Self> {
         match program {
             "python3" | "python" => Some(Self::Python),
             "sh" | "dash" => Some(Self::Sh),
@@ -154,29 +157,30 @@ impl SyntaxChecker {
         }
     }
 
-    fn check_file(self, path: &Path, places: &ScriptFolders) -> SyntaxOutcome {
+    /// Runs the interpreter to parse the script in this file.
+    fn run_syntax_check(self, path: &Path, places: &ScriptFolders) -> SyntaxOutcome {
         if !is_on_path(self.program_name(), places) {
             return SyntaxOutcome::Unchecked(UncheckedReason::NotInstalled);
         }
-        let Ok(text) = read_text(path, LARGEST_SCRIPT) else {
+        let Ok(text) = read_text(path, MAX_SCRIPT_BYTES) else {
             return SyntaxOutcome::Unchecked(UncheckedReason::Failed("it cannot be read".to_owned()));
         };
         let mut command = Command::new(self.program_name());
         let is_python = self == Self::Python;
         match self {
-            Self::Python => command.args(["-I", "-S", "-B", "-W", "ignore", "-c", PYTHON]),
+            Self::Python => command.args(["-I", "-S", "-B", "-W", "ignore", "-c", PYTHON_PARSER]),
             Self::Sh | Self::Bash => command.arg("-n").arg(path),
             Self::Node => command.arg("--check").arg(path),
         };
-        match run_for_stderr(command, if is_python { text.as_bytes() } else { b"" }, LIMIT) {
+        match run_with_time_limit(command, if is_python { text.as_bytes() } else { b"" }, CHECK_TIMEOUT) {
             Ok((true, _)) => SyntaxOutcome::Fine,
-            Ok((false, said)) => self.parse_error_message(path, &said),
+            Ok((false, said)) => self.parse_checker_message(path, &said),
             Err(reason) => SyntaxOutcome::Unchecked(reason),
         }
     }
 
-    /// Parses the message of a failed parser.
-    fn parse_error_message(self, path: &Path, said: &str) -> SyntaxOutcome {
+    /// Parses the message of an interpreter that found an error.
+    fn parse_checker_message(self, path: &Path, said: &str) -> SyntaxOutcome {
         let error = match self {
             Self::Python => parse_python_error(said),
             Self::Sh | Self::Bash => parse_shell_error(path, said),
@@ -189,7 +193,7 @@ impl SyntaxChecker {
     }
 }
 
-/// `3:5:message`.
+/// Parses a message in the form `3:5:message`.
 fn parse_python_error(said: &str) -> Option<SyntaxOutcome> {
     let mut parts = said.splitn(3, ':');
     Some(SyntaxOutcome::Error {
@@ -199,7 +203,7 @@ fn parse_python_error(said: &str) -> Option<SyntaxOutcome> {
     })
 }
 
-/// `a.sh: 3: message`, `a.sh: line 3: message`.
+/// Parses a message in the form `a.sh: 3: message` or `a.sh: line 3: message`.
 fn parse_shell_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     let path = path.to_str()?;
     let location_text = said.lines().next()?.split_once(path)?.1.strip_prefix(": ")?;
@@ -214,7 +218,7 @@ fn parse_shell_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     })
 }
 
-/// `a.js:3`, the line, a caret below it, and `SyntaxError: message`.
+/// Parses a message that consists of `a.js:3`, the line, a caret, and `SyntaxError: message`.
 fn parse_node_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     let message = said.lines().find_map(|line| line.strip_prefix("SyntaxError: "))?;
     let mut lines = said.lines();
@@ -230,10 +234,11 @@ fn parse_node_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     })
 }
 
-/// Returns whether the program succeeded, and what it wrote on standard error.
-fn run_for_stderr(mut command: Command, input: &[u8], limit: Duration) -> Result<(bool, String), UncheckedReason> {
+/// Runs the command with the input and a time limit. Returns whether the command succeeded, and its standard error.
+/// Kills a command that is too slow.
+fn run_with_time_limit(mut command: Command, input: &[u8], limit: Duration) -> Result<(bool, String), UncheckedReason> {
     let failed = |error: std::io::Error| UncheckedReason::Failed(error.to_string());
-    for variable in REMOVED {
+    for variable in REMOVED_VARIABLES {
         command.env_remove(variable);
     }
     for variable in ensemble_language::ensemble::RIGHTS_VARIABLES {
@@ -253,7 +258,7 @@ fn run_for_stderr(mut command: Command, input: &[u8], limit: Duration) -> Result
         // A parser may end before it has read everything.
         let _may_be_closed = stdin.take().map(|mut stdin| stdin.write_all(&input));
         let mut text = Vec::new();
-        let read = stderr.map(|stderr| stderr.take(LONGEST).read_to_end(&mut text));
+        let read = stderr.map(|stderr| stderr.take(MAX_MESSAGE_BYTES).read_to_end(&mut text));
         let _nobody_waits = sender.send(read.map(|_| String::from_utf8_lossy(&text).into_owned()));
     });
     match receiver.recv_timeout(limit) {
@@ -270,12 +275,12 @@ fn run_for_stderr(mut command: Command, input: &[u8], limit: Duration) -> Result
 }
 
 impl EnsembleFolder<'_> {
-    /// Returns the syntax errors of scripts that interpreters of the machine run, if they are to be checked.
-    pub(super) fn check_syntax(&self, ensemble: &Ensemble) -> Vec<Finding> {
+    /// Checks the syntax of all scripts that interpreters of the machine run, in parallel. Returns nothing if the checks are not enabled.
+    pub(super) fn check_script_syntax(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let Some(checkers) = &self.checkers else {
             return Vec::new();
         };
-        let scripts: Vec<(PathBuf, SyntaxChecker, RouteLocation)> = self.list_named_scripts(ensemble);
+        let scripts: Vec<(PathBuf, SyntaxChecker, RouteLocation)> = self.list_checkable_scripts(ensemble);
         let next = AtomicUsize::new(0);
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let places = &self.places;
@@ -283,13 +288,13 @@ impl EnsembleFolder<'_> {
             for _ in 0..cores.min(scripts.len()) {
                 scope.spawn(|| {
                     while let Some((path, checker, _)) = scripts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        checkers.check_once(path, *checker, places);
+                        checkers.check_script_once(path, *checker, places);
                     }
                 });
             }
         });
         let finding = |(path, checker, at): (PathBuf, SyntaxChecker, RouteLocation)| match checkers
-            .check_once(&path, checker, places)
+            .check_script_once(&path, checker, places)
         {
             SyntaxOutcome::Error { line, column, message } => {
                 Some(self.syntax_error_finding(&path, (line, column), &message, at))
@@ -299,6 +304,7 @@ impl EnsembleFolder<'_> {
         scripts.into_iter().filter_map(finding).collect()
     }
 
+    /// Creates the finding about a syntax error in the script. `at` is the location of the script's name.
     fn syntax_error_finding(
         &self,
         path: &Path,
@@ -308,22 +314,23 @@ impl EnsembleFolder<'_> {
     ) -> Finding {
         let message = format!("the script has a syntax error: {message}");
         let finding = Finding::new_error(codes::SCRIPT_SYNTAX, at, message);
-        let Ok(text) = read_text(path, LARGEST_SCRIPT) else {
+        let Ok(text) = read_text(path, MAX_SCRIPT_BYTES) else {
             return finding;
         };
         let source = SourceText::new(self.project.relative_path(path).display().to_string(), text);
         let span = match column {
-            0 => line_span(&source, line.max(1)),
+            0 => trimmed_line_span(&source, line.max(1)),
             column => source.find_word_span(LineColumn { line, column }),
         };
         finding.with_inner_source(source, span)
     }
 
-    fn list_named_scripts(&self, ensemble: &Ensemble) -> Vec<(PathBuf, SyntaxChecker, RouteLocation)> {
+    /// Lists the scripts of agents and tools that an interpreter can check, with their locations in the ensemble.
+    fn list_checkable_scripts(&self, ensemble: &Ensemble) -> Vec<(PathBuf, SyntaxChecker, RouteLocation)> {
         let agents = ensemble.agents.iter().enumerate();
         let of_agents = agents.filter_map(|(at, agent)| match &agent.kind {
-            AgentKind::Script { script, .. } if self.allows_words(script) => Some((
-                self.resolve_script(script).ok()?,
+            AgentKind::Script { script, .. } if self.allows_paths_in_text(script) => Some((
+                self.resolve_startable_script(script).ok()?,
                 Agent::route_at(at).with_key("script"),
             )),
             _ => None,
@@ -331,12 +338,12 @@ impl EnsembleFolder<'_> {
         let of_tools = ensemble.tools.iter().filter_map(|(name, tool)| {
             let route = ToolDefinition::route_for(name);
             match &tool.kind {
-                ToolKind::Script { script, .. } if self.allows_words(script) => {
-                    Some((self.resolve_script(script).ok()?, route.with_key("script")))
+                ToolKind::Script { script, .. } if self.allows_paths_in_text(script) => {
+                    Some((self.resolve_startable_script(script).ok()?, route.with_key("script")))
                 }
-                ToolKind::Mcp(McpServer::Command { command, .. }) if self.allows_command(command) => {
+                ToolKind::Mcp(McpServer::Command { command, .. }) if self.allows_paths_of_command(command) => {
                     let resolved = match command {
-                        CommandLine::Text(text) => self.resolve_script(text),
+                        CommandLine::Text(text) => self.resolve_startable_script(text),
                         CommandLine::Words(words) => resolve_command_words(words, &self.places),
                     };
                     Some((resolved.ok()?, route.with_key("mcp").with_key("command")))
@@ -346,26 +353,26 @@ impl EnsembleFolder<'_> {
         });
         let all = of_agents.chain(of_tools);
         all.filter_map(|(resolved, route)| {
-            let (path, checker) = find_checker(&resolved, &self.places)?;
+            let (path, checker) = find_script_and_checker(&resolved, &self.places)?;
             path.is_file().then(|| (path, checker, route.into_value_location()))
         })
         .collect()
     }
 }
 
-/// Returns the script, and the program that parses it.
-fn find_checker(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(PathBuf, SyntaxChecker)> {
+/// Returns the file of the script and its checker. Reads the first line of a program. Returns `None` for other programs.
+fn find_script_and_checker(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(PathBuf, SyntaxChecker)> {
     let ResolvedScript::Process(invocation) = resolved else {
         return None;
     };
     if let Some((path, _)) = find_interpreted_script(resolved, places) {
         let program = invocation.program.file_name().and_then(OsStr::to_str)?;
-        return Some((path, SyntaxChecker::for_program(program)?));
+        return Some((path, SyntaxChecker::for_interpreter(program)?));
     }
     if !invocation.program.is_absolute() {
         return None;
     }
-    let text = read_text(&invocation.program, LARGEST_SCRIPT).ok()?;
+    let text = read_text(&invocation.program, MAX_SCRIPT_BYTES).ok()?;
     let mut words = text.strip_prefix("#!")?.lines().next()?.split_whitespace();
     let first = Path::new(words.next()?).file_name()?.to_str()?;
     let program = if first == "env" {
@@ -373,11 +380,11 @@ fn find_checker(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(Pa
     } else {
         first
     };
-    Some((invocation.program.clone(), SyntaxChecker::for_program(program)?))
+    Some((invocation.program.clone(), SyntaxChecker::for_interpreter(program)?))
 }
 
-/// Returns the line without the blanks around it.
-fn line_span(source: &SourceText, line: usize) -> Span {
+/// Returns the span of the line without leading and trailing blanks.
+fn trimmed_line_span(source: &SourceText, line: usize) -> Span {
     let text = source.line_text(line);
     let start = source.find_word_span(LineColumn { line, column: 1 }).start;
     let before = text.len() - text.trim_start().len();
@@ -393,7 +400,7 @@ mod tests {
         let mut command = Command::new("sleep");
         command.arg("60");
         assert_eq!(
-            run_for_stderr(command, b"", Duration::from_millis(50)),
+            run_with_time_limit(command, b"", Duration::from_millis(50)),
             Err(UncheckedReason::TooSlow)
         );
     }
@@ -429,7 +436,7 @@ mod tests {
             ),
         ];
         for (checker, said, expected) in rows {
-            assert_eq!(checker.parse_error_message(path, said), expected, "{said}");
+            assert_eq!(checker.parse_checker_message(path, said), expected, "{said}");
         }
         for checker in [
             SyntaxChecker::Python,
@@ -439,7 +446,7 @@ mod tests {
         ] {
             let failed = SyntaxOutcome::Unchecked(UncheckedReason::Failed("pyenv: no such version".to_owned()));
             assert_eq!(
-                checker.parse_error_message(path, "pyenv: no such version\nmore"),
+                checker.parse_checker_message(path, "pyenv: no such version\nmore"),
                 failed
             );
         }

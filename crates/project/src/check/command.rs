@@ -1,4 +1,4 @@
-//! Command lines: programs that cannot be started, and the scripts that are given to interpreters.
+//! Checks of command lines: programs that cannot start, and missing scripts of interpreters.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use ensemble_process::program::{ResolvedScript, ScriptFolders, ScriptLookupError, is_on_path};
 use ensemble_scripts::regular_files;
 
-/// The programs whose first argument is a script.
+/// Programs whose first argument is a script.
 const INTERPRETERS: [&str; 12] = [
     "python3", "python", "sh", "bash", "dash", "zsh", "node", "ruby", "perl", "php", "lua", "Rscript",
 ];
-/// The endings of scripts: another argument may be anything.
-const SCRIPTS: [&str; 13] = [
+/// File extensions of scripts. An argument without one of them might be something else.
+const SCRIPT_EXTENSIONS: [&str; 13] = [
     "py", "sh", "bash", "zsh", "js", "mjs", "cjs", "rb", "pl", "php", "lua", "R", "r",
 ];
-/// Options of interpreters that take no argument.
-const FLAGS: [&str; 10] = ["-u", "-B", "-E", "-I", "-O", "-S", "-s", "-e", "-x", "-w"];
+/// Options of interpreters that have no argument.
+const INTERPRETER_FLAGS: [&str; 10] = ["-u", "-B", "-E", "-I", "-O", "-S", "-s", "-e", "-x", "-w"];
 
-/// Returns the script that an interpreter is given, where it must be; `None` if that cannot be known.
+/// Returns the expected path and the name of the script that the command passes to an interpreter. Returns `None` if that is unknown.
 pub(super) fn find_interpreted_script(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(PathBuf, String)> {
     let ResolvedScript::Process(invocation) = resolved else {
         return None;
@@ -28,14 +28,13 @@ pub(super) fn find_interpreted_script(resolved: &ResolvedScript, places: &Script
         return None;
     }
     let mut words = invocation.arguments.iter().map(|word| word.to_str());
-    let script = words.find(|word| word.is_none_or(|word| !FLAGS.contains(&word)))??;
+    let script = words.find(|word| word.is_none_or(|word| !INTERPRETER_FLAGS.contains(&word)))??;
     let ending = Path::new(script).extension().and_then(OsStr::to_str)?;
-    let is_script = !script.starts_with(['-', '~']) && SCRIPTS.contains(&ending);
+    let is_script = !script.starts_with(['-', '~']) && SCRIPT_EXTENSIONS.contains(&ending);
     is_script.then(|| (places.project_root.join(script), script.to_owned()))
 }
 
-/// A file with a run bit must also say how it is run: it is a program of the machine, or its first line names one. A
-/// script that is given to an interpreter must be there.
+/// Checks that the command can start: its script exists, and an executable file is a program or names its interpreter.
 pub(super) fn check_startable(
     resolved: ResolvedScript,
     places: &ScriptFolders,
@@ -59,7 +58,7 @@ pub(super) fn check_startable(
         return Ok(resolved);
     }
     let mut start = [0; 256];
-    let read = regular_files::open_regular(&invocation.program).and_then(|mut file| file.read(&mut start));
+    let read = regular_files::open_regular_file(&invocation.program).and_then(|mut file| file.read(&mut start));
     let Ok(length) = read else {
         // It may be run and not read.
         return Ok(resolved);
@@ -89,7 +88,7 @@ pub(super) fn check_startable(
     }
 }
 
-/// Returns the program that a first line names and that is not there.
+/// Returns the missing interpreter that the first line of a script names. Returns `None` if the interpreter exists.
 fn find_missing_interpreter<'l>(line: &'l str, places: &ScriptFolders) -> Option<&'l str> {
     let mut words = line.split_whitespace();
     let interpreter = words.next()?;

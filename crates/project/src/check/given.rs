@@ -1,4 +1,4 @@
-//! What an agent gives its ensemble, and the inputs that this ensemble declares.
+//! Checks of the inputs that an agent passes to its ensemble, against the inputs that the ensemble declares.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use ensemble_language::source::{Route, RouteLocation};
 use ensemble_language::template::contains_tag_start;
 use serde_json::Value;
 
-/// Returns the inputs that are not declared, missing, or do not match their schema; each execution of the agent then
+/// Returns warnings about inputs that are undeclared, missing, or do not match their schema. Each execution of the agent then
 /// fails.
-pub(super) fn check_inputs(agent: &Agent, route: &Route, inner: &Ensemble) -> Vec<Finding> {
+pub(super) fn check_passed_inputs(agent: &Agent, route: &Route, inner: &Ensemble) -> Vec<Finding> {
     let (AgentKind::Ensemble { ensemble, inputs, .. }, Some(declared)) = (&agent.kind, &inner.inputs) else {
         return Vec::new();
     };
@@ -27,7 +27,7 @@ pub(super) fn check_inputs(agent: &Agent, route: &Route, inner: &Ensemble) -> Ve
                     ensemble,
                     declared,
                 )),
-                Some(input) => check_input_schema(input, value, at.into_value_location(), ensemble),
+                Some(input) => check_literal_input(input, value, at.into_value_location(), ensemble),
             }
         })
         .collect();
@@ -48,6 +48,7 @@ pub(super) fn check_inputs(agent: &Agent, route: &Route, inner: &Ensemble) -> Ve
     findings
 }
 
+/// Creates the finding about an input that the ensemble does not declare. The help text names similar or all inputs.
 fn undeclared_input_finding(name: &str, at: RouteLocation, ensemble: &str, declared: &[InputDeclaration]) -> Finding {
     let message = format!("`{ensemble}` has no input `{name}`");
     let names = || declared.iter().map(|input| &*input.name);
@@ -62,8 +63,8 @@ fn undeclared_input_finding(name: &str, at: RouteLocation, ensemble: &str, decla
     Finding::new_warning(codes::UNFIT_INPUTS, at, message).with_help(help)
 }
 
-/// Returns the finding about a value without templates.
-fn check_input_schema(input: &InputDeclaration, value: &Value, at: RouteLocation, ensemble: &str) -> Option<Finding> {
+/// Checks a value without templates against the schema of the input.
+fn check_literal_input(input: &InputDeclaration, value: &Value, at: RouteLocation, ensemble: &str) -> Option<Finding> {
     if !is_literal_value(value) {
         return None;
     }
@@ -79,6 +80,7 @@ fn check_input_schema(input: &InputDeclaration, value: &Value, at: RouteLocation
     Some(Finding::new_warning(codes::UNFIT_INPUTS, at, message).with_help(format!("it takes {}", input.type_name())))
 }
 
+/// Returns whether the value contains no template.
 fn is_literal_value(value: &Value) -> bool {
     match value {
         Value::String(text) => !contains_tag_start(text),

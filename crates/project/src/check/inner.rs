@@ -1,4 +1,4 @@
-//! Ensembles that an ensemble names: their findings, and why a run of the outer ensemble does not begin.
+//! Checks of nested ensembles: their findings, and the errors that keep a run of the outer ensemble from starting.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,35 +13,35 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::{self, codes};
 use ensemble_language::source::RouteLocation;
 
-use super::{EnsembleFolder, MOST};
+use super::{EnsembleFolder, MAX_CACHED_FILES};
 use crate::error::ProjectError;
-use crate::prepare::{DEEPEST, check_loaded_ensemble, describe_unquoted, is_quotable};
+use crate::prepare::{MAX_NESTING_DEPTH, can_be_quoted, check_loaded_ensemble, describe_without_quoting};
 
-/// The ensembles around the one that is examined, and what is known of those inside it.
+/// Position of an ensemble among its outer ensembles, and the results for its nested ensembles.
 #[derive(Default)]
 pub(super) struct EnsembleNesting {
-    /// The files that contain the one that is examined, outermost first, and this one itself; empty for an ensemble that
-    /// no other contains.
+    /// Files of the outer ensembles, outermost first, and of the ensemble itself. The list is empty for an ensemble that no other
+    /// ensemble contains.
     outer_files: Vec<PathBuf>,
     checked_files: Rc<RefCell<HashMap<PathBuf, Rc<NestedEnsembleCheck>>>>,
-    /// What runs of those give.
+    /// Result types of nested ensembles, by file.
     pub(super) results: Rc<RefCell<HashMap<PathBuf, Option<ValueType>>>>,
-    /// The highest number of ensembles inside each other below this one.
+    /// Maximum number of nested levels below the ensemble.
     height: Cell<usize>,
-    /// The ensembles below this one, each once, in the order in which they were reached.
+    /// Checks of the ensembles below this ensemble, each once, in the order of the references.
     nested_checks: RefCell<Vec<Rc<NestedEnsembleCheck>>>,
 }
 
-/// An ensemble that another one names.
+/// Check of an ensemble that another ensemble names.
 #[derive(Debug)]
 pub struct NestedEnsembleCheck {
-    /// Its file, absolute.
+    /// Absolute path of the file.
     pub file: PathBuf,
-    /// Its name for users.
+    /// Name for users.
     pub name: String,
-    /// The findings about it, at their places.
+    /// Findings about the ensemble, at their positions.
     pub findings: Vec<Diagnostic>,
-    /// Without errors.
+    /// Ensemble, if it has no errors.
     ensemble: Option<Arc<Ensemble>>,
     /// The costs of its models, if they are known and it has no errors.
     model_costs: Option<Arc<ModelCosts>>,
@@ -50,15 +50,15 @@ pub struct NestedEnsembleCheck {
     nested_checks: Vec<Rc<Self>>,
 }
 
-/// The content of a named path.
-enum NestedReference {
+/// Ensemble that a reference names, or a circular reference.
+enum NestedReferenceTarget {
     Checked(Rc<NestedEnsembleCheck>),
-    /// One of the files that contain it.
+    /// The reference names one of the outer ensembles. The text describes the circle.
     Circle(String),
 }
 
 impl EnsembleNesting {
-    /// Returns the nesting of the ensemble in this file, which this one contains.
+    /// Returns the position of the nested ensemble in this file. Shares the caches.
     pub(super) fn for_nested_file(&self, file: &Path) -> Self {
         Self {
             outer_files: self.outer_files.iter().cloned().chain([file.to_owned()]).collect(),
@@ -68,23 +68,23 @@ impl EnsembleNesting {
         }
     }
 
-    /// Returns whether the ensemble in this file is inside itself, or too deep.
-    pub(super) fn is_too_deep(&self, file: &Path) -> bool {
-        self.outer_files.len() >= DEEPEST || self.outer_files.iter().any(|outer| outer == file)
+    /// Returns whether the ensemble in this file contains itself or is nested too deep.
+    pub(super) fn is_circular_or_too_deep(&self, file: &Path) -> bool {
+        self.outer_files.len() >= MAX_NESTING_DEPTH || self.outer_files.iter().any(|outer| outer == file)
     }
 }
 
 impl EnsembleFolder<'_> {
-    /// Returns the ensembles that the last one examined has named, directly or through others.
+    /// Takes the checks of all ensembles that the last checked ensemble names, directly or through others.
     pub fn take_nested_checks(&self) -> Vec<Rc<NestedEnsembleCheck>> {
         self.nesting.nested_checks.take()
     }
 
-    /// Returns the ensemble that is named, if it is there and has no errors.
+    /// Returns the named ensemble if its file exists and has no errors. Checks the file if necessary.
     pub(super) fn find_valid_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
-        match self.resolve_nested(named).ok()? {
-            NestedReference::Checked(inner) => inner.ensemble.clone(),
-            NestedReference::Circle(_) => None,
+        match self.resolve_and_check_nested(named).ok()? {
+            NestedReferenceTarget::Checked(inner) => inner.ensemble.clone(),
+            NestedReferenceTarget::Circle(_) => None,
         }
     }
 
@@ -98,22 +98,22 @@ impl EnsembleFolder<'_> {
 
     /// Returns the finding about an ensemble that is named, if it is missing or cannot be run.
     pub(super) fn check_nested_ensemble(&self, named: &str, at: RouteLocation) -> Option<Finding> {
-        let inner = match self.resolve_nested(named) {
-            Ok(NestedReference::Checked(inner)) => inner,
-            Ok(NestedReference::Circle(why)) => return Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, why)),
+        let inner = match self.resolve_and_check_nested(named) {
+            Ok(NestedReferenceTarget::Checked(inner)) => inner,
+            Ok(NestedReferenceTarget::Circle(why)) => return Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, why)),
             Err(error) => {
                 let mut finding = Finding::new_warning(codes::NO_SCRIPT, at, error.to_string());
                 finding.help = error.advice();
                 return Some(finding);
             }
         };
-        self.record_nested(&inner);
+        self.record_nested_checks(&inner);
         let nesting = &self.nesting;
         let message = match &inner.height {
             Ok(height) => {
                 nesting.height.set(nesting.height.get().max(*height));
-                let is_too_deep = nesting.outer_files.is_empty() && *height >= DEEPEST;
-                is_too_deep.then(|| format!("ensembles are nested more than {DEEPEST} levels deep"))?
+                let is_too_deep = nesting.outer_files.is_empty() && *height >= MAX_NESTING_DEPTH;
+                is_too_deep.then(|| format!("ensembles are nested more than {MAX_NESTING_DEPTH} levels deep"))?
             }
             Err(error) => error.clone(),
         };
@@ -121,8 +121,8 @@ impl EnsembleFolder<'_> {
         Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, message).with_help(help))
     }
 
-    /// Notes the ensemble and those below it.
-    fn record_nested(&self, inner: &Rc<NestedEnsembleCheck>) {
+    /// Records the check of the ensemble and the checks of the ensembles below, each once.
+    fn record_nested_checks(&self, inner: &Rc<NestedEnsembleCheck>) {
         let mut below = self.nesting.nested_checks.borrow_mut();
         for nested in std::iter::once(inner).chain(&inner.nested_checks) {
             if below.iter().all(|known| known.file != nested.file) {
@@ -131,7 +131,8 @@ impl EnsembleFolder<'_> {
         }
     }
 
-    fn resolve_nested(&self, named: &str) -> Result<NestedReference, ProjectError> {
+    /// Resolves the name and checks the file, unless the cache contains the check.
+    fn resolve_and_check_nested(&self, named: &str) -> Result<NestedReferenceTarget, ProjectError> {
         let places = &self.places;
         let path = self
             .project
@@ -144,13 +145,15 @@ impl EnsembleFolder<'_> {
                 .map(|path| self.project.relative_path(path).display().to_string())
                 .collect();
             let chain = names.join(" → ");
-            return Ok(NestedReference::Circle(format!("an ensemble contains itself: {chain}")));
+            return Ok(NestedReferenceTarget::Circle(format!(
+                "an ensemble contains itself: {chain}"
+            )));
         }
         let cached_check = self.nesting.checked_files.borrow().get(&absolute).cloned();
-        Ok(NestedReference::Checked(cached_check.unwrap_or_else(|| {
+        Ok(NestedReferenceTarget::Checked(cached_check.unwrap_or_else(|| {
             let inner = Rc::new(self.check_nested_file(&path, &absolute));
             let mut checked_files = self.nesting.checked_files.borrow_mut();
-            if checked_files.len() >= MOST {
+            if checked_files.len() >= MAX_CACHED_FILES {
                 checked_files.clear();
             }
             checked_files.insert(absolute, Rc::clone(&inner));
@@ -158,6 +161,7 @@ impl EnsembleFolder<'_> {
         })))
     }
 
+    /// Loads and checks the nested ensemble in this file. Quotes nothing of a file that is no ensemble.
     fn check_nested_file(&self, path: &Path, absolute: &Path) -> NestedEnsembleCheck {
         let failed = |why: String| NestedEnsembleCheck {
             file: absolute.to_owned(),
@@ -173,10 +177,10 @@ impl EnsembleFolder<'_> {
             Err(error) => return failed(error.to_string()),
         };
         let loaded = loader::load_ensemble(&source);
-        if !is_quotable(&loaded) {
+        if !can_be_quoted(&loaded) {
             return failed(format!(
                 "this ensemble cannot be run: {}",
-                describe_unquoted(path, &loaded)
+                describe_without_quoting(path, &loaded)
             ));
         }
         let mut inside = EnsembleFolder::for_file(path, self.project)
@@ -207,6 +211,7 @@ impl EnsembleFolder<'_> {
     }
 }
 
+/// Describes the first error of an ensemble that cannot be run, and the number of further errors.
 fn describe_first_error(path: &Path, first: &Diagnostic, more: usize) -> String {
     let place = first.source.line_column(first.span.start);
     let more = match more {

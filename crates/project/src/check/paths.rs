@@ -1,4 +1,4 @@
-//! Paths of sandboxes that do not exist.
+//! Checks of sandbox paths that do not exist.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use ensemble_language::source::Route;
 
 use ensemble_process::confine::resolve_rule_path;
 
-/// Returns the paths in `read` and `write` that are examined and not there, each place of the file once.
+/// Returns warnings about the paths in `read` and `write` that do not exist. `is_examined` selects the paths to check.
 pub(super) fn check_sandbox_paths(
     ensemble: &Ensemble,
     folder: &Path,
@@ -29,11 +29,12 @@ pub(super) fn check_sandbox_paths(
     });
     let all = of_agents.chain(of_tools);
     all.filter_map(|(route, sandbox)| Some((route, sandbox?)))
-        .flat_map(|(route, sandbox)| list_missing_paths(&route, sandbox, folder, is_examined))
+        .flat_map(|(route, sandbox)| missing_path_findings(&route, sandbox, folder, is_examined))
         .collect()
 }
 
-fn list_missing_paths(
+/// Returns the warnings about missing paths of one sandbox.
+fn missing_path_findings(
     route: &Route,
     sandbox: &SandboxSpec,
     folder: &Path,

@@ -1,15 +1,15 @@
-//! What ensembles that an ensemble names give as their results, as far as their files tell.
+//! Result types of nested ensembles, as far as their files declare them.
 
 use ensemble_language::check::{OutputKeys, ensemble_result_type};
 use ensemble_language::condition::ValueType;
 use ensemble_language::loader;
 
-use super::{EnsembleFolder, MOST};
+use super::{EnsembleFolder, MAX_CACHED_FILES};
 
 impl EnsembleFolder<'_> {
-    /// Returns the type of the output of an agent that is this ensemble. Returns `None` if its file cannot be read, or
-    /// it declares no `result`.
-    pub(super) fn find_result_type(&self, named: &str) -> Option<ValueType> {
+    /// Infers the type of the output of an agent that runs the named ensemble. Returns `None` if the file cannot be read, or
+    /// the ensemble declares no `result`.
+    pub(super) fn infer_nested_result_type(&self, named: &str) -> Option<ValueType> {
         let places = &self.places;
         let resolved_path = self
             .project
@@ -17,7 +17,7 @@ impl EnsembleFolder<'_> {
         let path = resolved_path.ok()?;
         let absolute = self.project.folder.join(&path);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
-        if self.nesting.is_too_deep(&absolute) {
+        if self.nesting.is_circular_or_too_deep(&absolute) {
             return None;
         }
         if let Some(known_type) = self.nesting.results.borrow().get(&absolute) {
@@ -31,16 +31,16 @@ impl EnsembleFolder<'_> {
             ensemble_result_type(&inner, &inside)
         });
         let mut results = self.nesting.results.borrow_mut();
-        if results.len() >= MOST {
+        if results.len() >= MAX_CACHED_FILES {
             results.clear();
         }
         results.insert(absolute, result.clone());
         result
     }
 
-    /// Returns the keys of that output.
-    pub(super) fn find_result_keys(&self, named: &str) -> Option<OutputKeys> {
-        let result = self.find_result_type(named)?;
+    /// Returns the keys of the result of the named ensemble. Returns `None` if the keys are unknown.
+    pub(super) fn nested_result_keys(&self, named: &str) -> Option<OutputKeys> {
+        let result = self.infer_nested_result_type(named)?;
         let fields = result.map_fields().filter(|fields| fields.other_values.is_none())?;
         Some(fields.known_keys.keys().cloned().collect())
     }

@@ -1,5 +1,5 @@
-//! What a file would do with the user's keys and environment, a line for each. A line has no characters that hide or
-//! change what a terminal shows.
+//! Descriptions of the ways in which a file uses the user's keys and environment, a line for each. A line contains no characters that hide or
+//! change the output of a terminal.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,8 +13,8 @@ use ensemble_language::ensemble::{
 use ensemble_language::profiles::ModelOverride;
 use ensemble_process::is_minimal_variable;
 
-/// Returns the variables that a profile sends. The provider's own key at the provider's own address is not among them.
-pub(crate) fn list_profile_variables(name: &str, profile: &ModelProfile) -> Vec<String> {
+/// Returns a line for each variable that the profile sends. The key of a provider that is sent to the provider's address needs no line.
+pub(crate) fn describe_profile_uses(name: &str, profile: &ModelProfile) -> Vec<String> {
     let Some(provider) = HttpProvider::find_by_name(&profile.provider) else {
         return Vec::new();
     };
@@ -39,25 +39,25 @@ pub(crate) fn list_profile_variables(name: &str, profile: &ModelProfile) -> Vec<
     lines
 }
 
-/// Returns the variables that an ensemble sends with these overrides of models, and those that its programs receive.
-pub(crate) fn list_ensemble_variables(ensemble: &Ensemble, overrides: &[ModelOverride], root: &Path) -> Vec<String> {
+/// Returns a line for each variable that the ensemble sends with these overrides of models, or passes to programs.
+pub(crate) fn describe_ensemble_uses(ensemble: &Ensemble, overrides: &[ModelOverride], root: &Path) -> Vec<String> {
     let of_profile = |(name, profile): &(Arc<str>, ModelProfile)| {
-        list_profile_variables(name, &ModelOverride::apply_matching(overrides, name, profile.clone()))
+        describe_profile_uses(name, &ModelOverride::apply_matching(overrides, name, profile.clone()))
     };
     let mut lines: Vec<String> = ensemble.model_profiles.iter().flat_map(of_profile).collect();
     let mut keys: BTreeSet<&str> = list_key_variables().collect();
-    keys.extend(named_variables(ensemble));
+    keys.extend(list_profile_variable_names(ensemble));
     for agent in &ensemble.agents {
         if let AgentKind::Script { script, env, .. } = &agent.kind {
             let label = format!("agent `{}`", escape_hidden(&agent.name));
-            add_script_lines(&label, script, env, &keys, &mut lines);
+            push_script_uses(&label, script, env, &keys, &mut lines);
         }
         if let AgentKind::Llm(llm) = &agent.kind
             && let Some(acp) = llm.acp_agent()
         {
             let name = escape_hidden(&agent.name);
-            add_external_lines(&name, &acp.program, &mut lines);
-            let client_servers = llm.tools.iter().filter(|used| is_client_server(ensemble, used));
+            push_external_program_uses(&name, &acp.program, &mut lines);
+            let client_servers = llm.tools.iter().filter(|used| is_client_mcp_server(ensemble, used));
             lines.extend(client_servers.map(|used| {
                 let (program, server) = (escape_hidden(acp.program.display_name()), escape_hidden(&used.tool));
                 format!("agent `{name}` passes the server `{server}` of your client, with its keys, to the program `{program}`")
@@ -70,9 +70,9 @@ pub(crate) fn list_ensemble_variables(ensemble: &Ensemble, overrides: &[ModelOve
                 "tool `{}` calls tools of the server of this name in your client, without asking",
                 escape_hidden(name)
             )),
-            ToolKind::Mcp(server) => add_server_lines(&escape_hidden(name), server, root, &mut lines),
+            ToolKind::Mcp(server) => push_server_uses(&escape_hidden(name), server, root, &mut lines),
             ToolKind::Script { script, env, .. } => {
-                add_script_lines(
+                push_script_uses(
                     &format!("tool `{}`", escape_hidden(name)),
                     script,
                     env,
@@ -86,13 +86,14 @@ pub(crate) fn list_ensemble_variables(ensemble: &Ensemble, overrides: &[ModelOve
     lines
 }
 
-fn is_client_server(ensemble: &Ensemble, used: &ToolReference) -> bool {
+/// Returns whether the tool is a server of the MCP client.
+fn is_client_mcp_server(ensemble: &Ensemble, used: &ToolReference) -> bool {
     let tool = ensemble.find_tool(&used.tool);
     tool.is_some_and(|tool| tool.kind == ToolKind::Mcp(McpServer::Client))
 }
 
-/// Returns the variables that the ensemble's profiles name.
-fn named_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
+/// Iterates over the variables that the profiles of the ensemble name.
+fn list_profile_variable_names(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     ensemble.model_profiles.iter().flat_map(|(_, profile)| {
         let headers = profile.headers.iter().filter_map(|(_, text)| match text {
             ConfiguredHeader::Env(variable) => Some(variable.as_str()),
@@ -102,15 +103,16 @@ fn named_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A script inherits the user's environment without keys, so only keys and `{env: NAME}` are told.
-fn add_script_lines(
+/// Appends a line for each key or `{env: NAME}` that the script gets. A script inherits the environment without keys. `who` names the
+/// agent or tool.
+fn push_script_uses(
     who: &str,
     script: &str,
     env: &[(String, EnvOrHeaderValue)],
     keys: &BTreeSet<&str>,
     lines: &mut Vec<String>,
 ) {
-    for (own, variable) in setting_variables(env) {
+    for (own, variable) in pairs_with_source_variables(env) {
         let is_passed = own == variable;
         if is_passed
             && !keys.contains(variable)
@@ -127,9 +129,9 @@ fn add_script_lines(
     }
 }
 
-/// A program with a small environment: every other variable that it is given is told.
-fn add_external_lines(agent: &str, program: &AcpProgram, lines: &mut Vec<String>) {
-    for (own, variable) in setting_variables(program.declared_variables())
+/// Appends a line for each variable outside of the minimal environment that the program gets.
+fn push_external_program_uses(agent: &str, program: &AcpProgram, lines: &mut Vec<String>) {
+    for (own, variable) in pairs_with_source_variables(program.declared_variables())
         .filter(|(own, variable)| own != variable || !is_minimal_variable(variable))
     {
         let (program, own) = (escape_hidden(program.display_name()), escape_hidden(own));
@@ -139,11 +141,12 @@ fn add_external_lines(agent: &str, program: &AcpProgram, lines: &mut Vec<String>
     }
 }
 
-fn add_server_lines(name: &str, server: &McpServer, root: &Path, lines: &mut Vec<String>) {
+/// Appends a line for each variable that the MCP server gets.
+fn push_server_uses(name: &str, server: &McpServer, root: &Path, lines: &mut Vec<String>) {
     match server {
         McpServer::Url { url, headers } => {
             let url = escape_hidden(url);
-            for (header, variable) in setting_variables(headers) {
+            for (header, variable) in pairs_with_source_variables(headers) {
                 let header = escape_hidden(header);
                 lines.push(format!(
                     "tool `{name}` sends the value of {variable} to {url}, in the header {header}"
@@ -154,8 +157,8 @@ fn add_server_lines(name: &str, server: &McpServer, root: &Path, lines: &mut Vec
             let folder = cwd.as_ref().map_or_else(|| root.to_owned(), |cwd| root.join(cwd));
             let folder = escape_hidden(&folder.display().to_string());
             let passed = |(own, variable): &(&str, &str)| own != variable || !is_minimal_variable(variable);
-            for (own, variable) in setting_variables(env).filter(passed) {
-                let (command, own) = (format_command(command), escape_hidden(own));
+            for (own, variable) in pairs_with_source_variables(env).filter(passed) {
+                let (command, own) = (escape_command_line(command), escape_hidden(own));
                 lines.push(format!(
                     "tool `{name}` gives the value of {variable} to the program `{command}` in {folder}, as {own}"
                 ));
@@ -165,7 +168,8 @@ fn add_server_lines(name: &str, server: &McpServer, root: &Path, lines: &mut Vec
     }
 }
 
-fn setting_variables(settings: &[(String, EnvOrHeaderValue)]) -> impl Iterator<Item = (&str, &str)> {
+/// Iterates over the settings from the environment, as the name of the setting and the name of its variable.
+fn pairs_with_source_variables(settings: &[(String, EnvOrHeaderValue)]) -> impl Iterator<Item = (&str, &str)> {
     settings.iter().filter_map(|(name, setting)| match setting {
         EnvOrHeaderValue::FromEnvironment { variable, .. } => Some((name.as_str(), variable.as_str())),
         EnvOrHeaderValue::Inherited => Some((name.as_str(), name.as_str())),
@@ -173,7 +177,8 @@ fn setting_variables(settings: &[(String, EnvOrHeaderValue)]) -> impl Iterator<I
     })
 }
 
-fn format_command(command: &CommandLine) -> String {
+/// Returns the command line as text, with its control characters escaped.
+fn escape_command_line(command: &CommandLine) -> String {
     escape_hidden(&match command {
         CommandLine::Text(text) => text.clone(),
         CommandLine::Words(words) => words.join(" "),

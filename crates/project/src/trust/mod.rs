@@ -1,9 +1,9 @@
-//! What a project's files may do with the user's keys and environment.
+//! Trust in the ways in which a project's files use the user's keys and environment.
 //!
-//! A file that says where a key or a value of the environment goes counts only after the user has looked at that. The
-//! decision is kept in the user's own folder, for the path of the file and the digest of what was shown.
+//! A file that sends a key or a value of the environment is used only after the user has reviewed the file. The
+//! decision is stored in the user's own folder, for the path of the file and the digest of the reviewed content.
 //!
-//! Invariant: the decision is kept in the user's own folder, and is bound to a digest.
+//! Invariant: the decision is stored in the user's own folder, and is bound to a digest.
 
 mod grants;
 mod store;
@@ -13,44 +13,45 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) use grants::{list_ensemble_variables, list_profile_variables};
+pub(crate) use grants::{describe_ensemble_uses, describe_profile_uses};
 use store::TrustStore;
 pub use store::TrustedFile;
 
 use crate::owner::{ForeignFile, find_foreign_owner};
 
-/// The content of a project's files that is ignored.
+/// Content of a project's files that is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IgnoredContent {
-    /// Parts of a configuration that is not trusted, a line for each.
+    /// Untrusted parts of a configuration.
     IgnoredParts {
-        /// The configuration.
+        /// Path of the configuration.
         path: PathBuf,
-        /// What the parts would do.
+        /// Uses of the environment in the parts, a line for each.
         lines: Vec<String>,
     },
-    /// A file or a folder of somebody else.
+    /// File or folder of another user.
     ForeignFile(ForeignFile),
 }
 
-type Listener = dyn Fn(&IgnoredContent) + Send + Sync;
+/// Function that is called with ignored content.
+type IgnoredContentListener = dyn Fn(&IgnoredContent) + Send + Sync;
 
-/// The files of a project that may use keys and values of the environment. By default none.
+/// Trust in files of a project that use keys and values of the environment. By default, no file is trusted.
 #[derive(Clone, Default)]
 pub struct Trust {
     is_everything: bool,
     store: Option<TrustStore>,
-    listener: Option<Arc<Listener>>,
+    listener: Option<Arc<IgnoredContentListener>>,
     reported_files: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl Trust {
-    /// No file is trusted. What needs no trust works: above all, a provider's own key at the provider's own address.
+    /// Creates a trust in no file. A provider's own key at the provider's own address needs no trust.
     pub fn trust_nothing() -> Self {
         Self::default()
     }
 
-    /// Every file is trusted, whoever owns it. For programs that run only files of their own.
+    /// Creates a trust in every file of every owner, for programs that run only their own files.
     pub fn trust_everything() -> Self {
         Self {
             is_everything: true,
@@ -58,16 +59,16 @@ impl Trust {
         }
     }
 
-    /// The files are trusted that the user has trusted by `ensemble trust`, as this file says. It counts only if nobody
-    /// else can write to it.
-    pub fn load_from(file: impl Into<PathBuf>) -> Self {
+    /// Creates a trust in the files that the user has trusted by `ensemble trust`, as listed in this file. The list has no effect if
+    /// other users can write to the file.
+    pub fn from_store_file(file: impl Into<PathBuf>) -> Self {
         Self {
             store: Some(TrustStore::from_file(file.into())),
             ..Self::default()
         }
     }
 
-    /// Every file is trusted if `is_everything`; otherwise as before.
+    /// Trusts every file if `is_everything` is set.
     #[must_use]
     pub fn or_trust_everything(self, is_everything: bool) -> Self {
         Self {
@@ -76,9 +77,9 @@ impl Trust {
         }
     }
 
-    /// Tells this function once of each file of which something was left alone.
+    /// Calls the function once for each file of which content is ignored.
     #[must_use]
-    pub fn with_listener(self, listener: impl Fn(&IgnoredContent) + Send + Sync + 'static) -> Self {
+    pub fn with_ignored_listener(self, listener: impl Fn(&IgnoredContent) + Send + Sync + 'static) -> Self {
         Self {
             listener: Some(Arc::new(listener)),
             ..self
@@ -86,28 +87,31 @@ impl Trust {
     }
 
     /// Returns whether every file is trusted.
-    pub fn is_everything(&self) -> bool {
+    pub fn trusts_everything(&self) -> bool {
         self.is_everything
     }
 
-    /// Has the user trusted this, in the file at that path?
+    /// Returns whether the user has trusted the file at this path with this digest.
     pub fn is_trusted(&self, path: &Path, digest: &str) -> bool {
         self.is_everything
             || self
                 .store
                 .as_ref()
-                .is_some_and(|store| store.contains_digest(path, digest))
+                .is_some_and(|store| store.contains_file_with_digest(path, digest))
     }
 
     /// Returns the files that the user has trusted.
     pub fn list_trusted(&self) -> Vec<TrustedFile> {
-        self.store.as_ref().map(TrustStore::read_trusted).unwrap_or_default()
+        self.store
+            .as_ref()
+            .map(TrustStore::read_trusted_files)
+            .unwrap_or_default()
     }
 
-    /// Trusts these files from now on, each with its digest. What was trusted of the same files before is forgotten.
+    /// Records the trust in these files with their digests. Replaces the earlier trust in the same files.
     ///
     /// # Errors
-    /// There is no place to keep it, or it cannot be written.
+    /// There is no file for the trust, or the file cannot be written.
     pub fn trust_files(&self, files: Vec<TrustedFile>) -> std::io::Result<()> {
         let mut trusted_files = self.list_trusted();
         trusted_files.retain(|known| files.iter().all(|new| new.path != known.path));
@@ -115,7 +119,7 @@ impl Trust {
         self.write_store(trusted_files)
     }
 
-    /// Trusts the file no longer; `false` if it was not trusted.
+    /// Removes the trust in the file. Returns `false` if the file was not trusted.
     ///
     /// # Errors
     /// The change cannot be written.
@@ -129,26 +133,27 @@ impl Trust {
         self.write_store(trusted_files).map(|()| true)
     }
 
+    /// Writes the list of trusted files.
     fn write_store(&self, kept: Vec<TrustedFile>) -> std::io::Result<()> {
         match &self.store {
-            Some(store) => store.write_trusted(kept),
+            Some(store) => store.replace_trusted_files(kept),
             None => Err(std::io::Error::other("there is no folder for the settings of the user")),
         }
     }
 
-    /// Returns whether the file or folder exists and belongs to another user. It is then reported, and must not be
+    /// Returns whether the file or folder belongs to another user. Such a file is reported, and must not be
     /// used.
-    pub(crate) fn is_foreign(&self, path: &Path) -> bool {
+    pub(crate) fn is_foreign_reported(&self, path: &Path) -> bool {
         match self.find_foreign_owner(path) {
             Some(stranger) => {
-                self.report_ignored(path, || IgnoredContent::ForeignFile(stranger));
+                self.report_ignored_once(path, || IgnoredContent::ForeignFile(stranger));
                 true
             }
             None => false,
         }
     }
 
-    /// Returns the owner of a file or a folder that must not be used.
+    /// Returns the owner of a file or folder that must not be used. Returns `None` if every file is trusted.
     pub(crate) fn find_foreign_owner(&self, path: &Path) -> Option<ForeignFile> {
         if self.is_everything {
             None
@@ -157,7 +162,8 @@ impl Trust {
         }
     }
 
-    pub(crate) fn report_ignored(&self, path: &Path, left_alone: impl FnOnce() -> IgnoredContent) {
+    /// Calls the listener with the ignored content, unless content of the same path was reported before.
+    pub(crate) fn report_ignored_once(&self, path: &Path, left_alone: impl FnOnce() -> IgnoredContent) {
         let is_new = self
             .reported_files
             .lock()
@@ -169,7 +175,7 @@ impl Trust {
     }
 }
 
-/// Does not show who listens.
+/// Formats the trust without its listener.
 impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trust")
@@ -179,7 +185,7 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// Whether the same files are trusted; who is told of the others makes no difference.
+/// Compares the trusted files, and ignores the listeners.
 impl PartialEq for Trust {
     fn eq(&self, other: &Self) -> bool {
         self.is_everything == other.is_everything && self.store == other.store

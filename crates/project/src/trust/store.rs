@@ -1,4 +1,4 @@
-//! The file in the user's own folder that says which files are trusted.
+//! File of trusted files in the user's own folder.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,58 +13,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::owner::is_private_file;
 
-/// The version of the file.
-const VERSION: u32 = 1;
+/// Version of the format.
+const STORE_VERSION: u32 = 1;
 
-/// A file that the user trusts.
+/// File that the user trusts, in the list of trusted files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustedFile {
-    /// Its path, absolute and without links.
+    /// Absolute path of the file without links.
     pub path: String,
-    /// The digest of what the user was shown, or of the text that was trusted.
+    /// Digest of the reviewed content, or of the trusted text.
     pub digest: String,
 }
 
-/// The content of the file.
+/// Content of the list of trusted files.
 #[derive(Serialize, Deserialize)]
 struct TrustStoreContent {
     version: u32,
     trusted: Vec<TrustedFile>,
 }
 
-/// The store of decisions.
+/// Store of the list of trusted files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TrustStore {
     file: PathBuf,
 }
 
 impl TrustStore {
+    /// Creates a store in this file. Nothing is read.
     pub(super) fn from_file(file: PathBuf) -> Self {
         Self { file }
     }
 
-    /// Returns all that is trusted; nothing if the file cannot be read, or if others can write to it.
-    pub(super) fn read_trusted(&self) -> Vec<TrustedFile> {
+    /// Reads the trusted files. Returns no files if the list cannot be read, or if other users can write to the list.
+    pub(super) fn read_trusted_files(&self) -> Vec<TrustedFile> {
         if !is_private_file(&self.file) {
             return Vec::new();
         }
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         let content = serde_json::from_str(&text).ok();
-        let content = content.filter(|content: &TrustStoreContent| content.version == VERSION);
+        let content = content.filter(|content: &TrustStoreContent| content.version == STORE_VERSION);
         content.map(|content| content.trusted).unwrap_or_default()
     }
 
-    pub(super) fn contains_digest(&self, path: &Path, digest: &str) -> bool {
+    /// Reads the list and returns whether it contains the file with this digest.
+    pub(super) fn contains_file_with_digest(&self, path: &Path, digest: &str) -> bool {
         let is_meant = |known: &TrustedFile| Path::new(&known.path) == path && known.digest == digest;
-        self.read_trusted().iter().any(is_meant)
+        self.read_trusted_files().iter().any(is_meant)
     }
 
-    /// Writes the file in one step. Only the user can read it.
-    pub(super) fn write_trusted(&self, trusted: Vec<TrustedFile>) -> io::Result<()> {
+    /// Replaces the list in one step, and creates its folder. Only the user can read the list.
+    pub(super) fn replace_trusted_files(&self, trusted: Vec<TrustedFile>) -> io::Result<()> {
         let folder = self.file.parent().unwrap_or(Path::new("/"));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let text = serde_json::to_string_pretty(&TrustStoreContent {
-            version: VERSION,
+            version: STORE_VERSION,
             trusted,
         })?;
         let temporary_path = folder.join(format!(".trust.{}", std::process::id()));

@@ -1,8 +1,7 @@
 //! Standard output and standard error of a run, a spinner, and replies that are shown while they arrive.
 //!
-//! The lines of two replies that arrive at the same time would be mixed up, so only one reply is streamed at a time:
-//! the one that began first. Everything else is queued until that execution has ended. Meanwhile, a row below the reply
-//! tells what is going on besides it.
+//! Only one reply is streamed at a time, the reply that started first, because the lines of two streamed replies would be mixed. All other
+//! output is queued until that execution has ended. Meanwhile, a row below the reply shows the other running agents.
 
 mod activity;
 mod spinner;
@@ -13,7 +12,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
+use ensemble_core::thread::{ExecutionAttemptRef, LiveOutputReceiver, LiveUpdate, ToolCall};
 
 use super::sanitized_writer::SanitizedWriter;
 use super::wrap::LineWidth;
@@ -22,11 +21,12 @@ use spinner::ActivitySpinner;
 use streaming::StreamedReply;
 pub(super) use streaming::{is_call_long, render_call_line, render_result_line};
 
-/// Writer of a run to standard output and standard error. Clones share the streams.
+/// A writer of a run's output to standard output and standard error. Queues output while a reply is streamed or a question is open. Clones
+/// share the streams.
 #[derive(Clone)]
 pub struct ConsoleWriter(Arc<Mutex<ConsoleState>>);
 
-/// Output options while a run is in progress.
+/// The options for the output while a run is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConsoleOptions {
     /// A spinner turns on standard error.
@@ -37,13 +37,13 @@ pub struct ConsoleOptions {
     pub has_one_reader: bool,
     /// Tool calls are shown complete.
     pub whole: bool,
-    /// How long lines of standard output may be.
+    /// The maximum length of lines of standard output.
     pub out_width: LineWidth,
-    /// How long lines of standard error may be.
+    /// The maximum length of lines of standard error.
     pub err_width: LineWidth,
 }
 
-/// Streams, spinner, streamed reply and queued output.
+/// The state of a console writer: streams, spinner, streamed reply and queued output.
 struct ConsoleState {
     out: SanitizedWriter,
     err: SanitizedWriter,
@@ -62,13 +62,13 @@ struct ConsoleState {
     pending: Vec<(ConsoleStream, String)>,
     /// Warnings that were printed when they arose, before the end of their execution.
     announced: HashSet<String>,
-    /// A person is being asked: nothing is written until the answer.
+    /// True while a question is open. Nothing is written until the answer.
     question_open: bool,
     /// Parts of replies that arrived while a question was open.
-    deferred: Vec<(ExecutionRef, DeferredUpdate)>,
+    deferred: Vec<(ExecutionAttemptRef, DeferredUpdate)>,
 }
 
-/// Live update that arrived while a question was open.
+/// A live update that arrived while a question was open.
 enum DeferredUpdate {
     Text(String),
     Reasoning(String),
@@ -77,13 +77,14 @@ enum DeferredUpdate {
     Restarted,
 }
 
+/// The stream for a text: standard output or standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConsoleStream {
     Out,
     Err,
 }
 
-/// The part of an execution that was shown before its end.
+/// The parts of an execution that were shown before its end: title, reply text and reasoning, and whether other parts were missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamedParts {
     /// The name of the agent.
@@ -92,7 +93,7 @@ pub struct StreamedParts {
     pub text: bool,
     /// The reasoning of a model.
     pub reasoning: bool,
-    /// The tool calls and the texts beside them were not all shown.
+    /// True if a tool call, or a text next to a tool call, was not shown.
     pub missed: bool,
 }
 
@@ -137,25 +138,25 @@ impl ConsoleWriter {
             state.spinner.start_if_active();
         }
         // The output of finished executions comes before replies that have begun.
-        state.print_queued();
+        state.print_queued_if_unblocked();
         for (source, deferred) in std::mem::take(&mut state.deferred) {
             state.show_live_update(&source, deferred.as_update());
         }
-        state.print_queued();
+        state.print_queued_if_unblocked();
         state.show_activity();
     }
 
-    /// Prints or queues `text` for standard output.
-    pub fn print_out(&self, text: &str) {
+    /// Prints the text to standard output, or queues the text while output is blocked.
+    pub fn print_or_queue_stdout(&self, text: &str) {
         self.lock_state().write_or_queue(ConsoleStream::Out, text);
     }
 
-    /// Prints or queues `text` for standard error.
-    pub fn print_err(&self, text: &str) {
+    /// Prints the text to standard error, or queues the text while output is blocked.
+    pub fn print_or_queue_stderr(&self, text: &str) {
         self.lock_state().write_or_queue(ConsoleStream::Err, text);
     }
 
-    /// Sets the heading that is printed to standard output before the next output.
+    /// Sets or removes the heading that is printed to standard output before the next output.
     pub fn set_pending_heading(&self, heading: Option<String>) {
         self.lock_state().heading = heading;
     }
@@ -168,13 +169,13 @@ impl ConsoleWriter {
         }
     }
 
-    /// Shows the running agents, each with its name and a text. `afresh` restarts the time.
+    /// Shows the running agents of the turn, each with its name and a text. `afresh` restarts the shown time.
     pub(super) fn show_running_agents(&self, turn: u32, running: Vec<(Arc<str>, String)>, afresh: bool) {
         let mut state = self.lock_state();
         if afresh {
-            state.spinner.reset_time();
+            state.spinner.restart_time();
         }
-        let is_queued = state.is_blocked();
+        let is_queued = state.is_output_blocked();
         state.activity.set_running_agents(turn, running, is_queued);
         state.show_activity();
     }
@@ -192,7 +193,7 @@ impl ConsoleWriter {
     }
 
     /// Returns whether both streams have the same reader.
-    pub(super) fn has_one_reader(&self) -> bool {
+    pub(super) fn streams_have_same_reader(&self) -> bool {
         let options = self.lock_state().options;
         options.live || options.has_one_reader
     }
@@ -221,11 +222,11 @@ impl ConsoleWriter {
 
     /// Prints the output that was queued while a reply was streamed.
     pub fn print_queued_output(&self) {
-        self.lock_state().print_queued();
+        self.lock_state().print_queued_if_unblocked();
     }
 
-    /// Returns whether the warning was already printed.
-    pub(super) fn has_announced(&self, warning: &str) -> bool {
+    /// Returns whether the warning was printed already.
+    pub(super) fn has_printed_warning(&self, warning: &str) -> bool {
         self.lock_state().announced.contains(warning)
     }
 
@@ -235,9 +236,9 @@ impl ConsoleWriter {
         if let Some(reply) = state.reply.take() {
             state.finish_reply(reply);
         }
-        state.activity.clear_all();
-        state.spinner.refresh();
-        state.print_queued();
+        state.activity.clear_activity();
+        state.spinner.show_or_stop();
+        state.print_queued_if_unblocked();
     }
 
     /// Locks the state, also after a panic in another thread.
@@ -246,8 +247,8 @@ impl ConsoleWriter {
     }
 }
 
-impl LiveOutput for ConsoleWriter {
-    fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+impl LiveOutputReceiver for ConsoleWriter {
+    fn receive_update(&self, source: &ExecutionAttemptRef, update: LiveUpdate<'_>) {
         let mut state = self.lock_state();
         if let LiveUpdate::Retrying { pause, .. } = update {
             state.activity.set_retry_pause(&source.agent, pause);
@@ -282,8 +283,8 @@ impl ConsoleState {
         self.reply.as_ref().is_some_and(|reply| reply.title_printed)
     }
 
-    /// Returns whether output must be queued, because of a streamed reply or an open question.
-    fn is_blocked(&self) -> bool {
+    /// Returns whether output must be queued, because a reply is streamed or a question is open.
+    fn is_output_blocked(&self) -> bool {
         self.is_streaming() || self.question_open
     }
 
@@ -299,15 +300,15 @@ impl ConsoleState {
                 self.spinner.show_row_below(&row);
             }
             None => {
-                self.spinner.refresh();
+                self.spinner.show_or_stop();
                 self.spinner.start_if_active();
             }
         }
     }
 
-    /// Prints queued output unless output is blocked.
-    fn print_queued(&mut self) {
-        if self.is_blocked() {
+    /// Prints the queued output, unless output is blocked.
+    fn print_queued_if_unblocked(&mut self) {
+        if self.is_output_blocked() {
             return;
         }
         self.activity.clear_ended_agents();
@@ -316,22 +317,22 @@ impl ConsoleState {
         }
     }
 
-    /// Queues the rest of a streamed reply of an agent that ends while a question is open. Discards updates of an unshown reply.
+    /// Applies the updates that arrived for this agent while a question was open. Discards updates of a reply that is not shown.
     fn apply_deferred_updates(&mut self, agent: &str) {
         let is_streaming =
             self.is_streaming() && self.reply.as_ref().is_some_and(|reply| *reply.source.agent == *agent);
         let deferred = std::mem::take(&mut self.deferred);
         let (its, others) = deferred.into_iter().partition(|(source, _)| *source.agent == *agent);
         self.deferred = others;
-        let its: Vec<(ExecutionRef, DeferredUpdate)> = its;
+        let its: Vec<(ExecutionAttemptRef, DeferredUpdate)> = its;
         for (source, deferred) in its.iter().filter(|_| is_streaming) {
             self.show_live_update(source, deferred.as_update());
         }
     }
 
-    /// Writes the text, or queues it if output is blocked. Ignores closed streams.
+    /// Writes the text, or queues the text if output is blocked. Ignores closed streams.
     fn write_or_queue(&mut self, target: ConsoleStream, text: &str) {
-        if self.is_blocked() {
+        if self.is_output_blocked() {
             self.pending.push((target, text.to_owned()));
             return;
         }
@@ -346,8 +347,8 @@ impl ConsoleState {
         });
     }
 
-    /// Writes to standard output, also while a reply is streamed. Queues while a question is open.
-    fn write_out_unless_question(&mut self, text: &str) {
+    /// Writes the text to standard output, also while a reply is streamed. Queues the text while a question is open.
+    fn write_or_queue_for_question(&mut self, text: &str) {
         if self.question_open {
             self.pending.push((ConsoleStream::Out, text.to_owned()));
             return;
@@ -372,7 +373,7 @@ impl From<LiveUpdate<'_>> for DeferredUpdate {
 }
 
 impl DeferredUpdate {
-    /// Returns the live update.
+    /// Converts the deferred update back to a live update.
     fn as_update(&self) -> LiveUpdate<'_> {
         match self {
             Self::Text(text) => LiveUpdate::Text(text),

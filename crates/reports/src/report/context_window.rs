@@ -1,4 +1,4 @@
-//! The messages that an agent's model did not receive, because the context window is smaller than the thread.
+//! The report of messages that a model did not receive because of its context window.
 
 use serde_json::Value;
 

@@ -1,24 +1,26 @@
 //! Diagnostics for users and for programs.
 //!
-//! Both forms count lines and columns from 1, columns in characters. The machine form gives half-open
-//! ranges: `end_line` and `end_column` name the place just after the last character.
+//! Both formats count lines and columns from 1, and columns in characters. The JSON format has half-open ranges: `end_line` and
+//! `end_column` are the position after the last character.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
-use super::form::{FileFindings, FindingsReportFormat, ReportTotals, render_json_items, render_one_text};
-use super::sanitized_writer::trust_styles;
+use super::form::{
+    FileFindings, FindingsReportFormat, FindingsReportTotals, render_findings_report, render_json_items,
+};
+use super::sanitized_writer::mark_styles_as_trusted;
 use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity, RelatedLocation};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::{FixApplicability, TextFix};
 
-/// Maximum size of an excerpt with several positions. Positions that are further apart get separate excerpts.
+/// The maximum size of an excerpt with several positions. Positions that are further apart get separate excerpts.
 const MAX_EXCERPT_BYTES: usize = 8000;
-/// The longest part of a long line that is shown, in bytes.
-const MAX_LINE_BYTES: usize = 400;
-/// Width of the rendered text.
+/// The maximum number of bytes of a long line that are shown.
+const MAX_EXCERPT_LINE_BYTES: usize = 400;
+/// The width of the rendered text, in columns.
 const RENDERED_COLUMNS: usize = 100;
 
 /// Renders diagnostics in the form of rustc: message, position, underlined line and help.
@@ -30,7 +32,7 @@ pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
         let plain_text = render_diagnostic(diagnostic, &plain);
         // The styles are ours only if the finding contains none.
         text.push_str(&match color && !plain_text.contains('\u{1b}') {
-            true => trust_styles(&render_diagnostic(diagnostic, &styled)),
+            true => mark_styles_as_trusted(&render_diagnostic(diagnostic, &styled)),
             false => plain_text,
         });
         text.push_str("\n\n");
@@ -38,14 +40,14 @@ pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
     text
 }
 
-/// Report in the form of rustc, file by file.
+/// A report in the form of rustc, file by file.
 #[derive(Debug)]
-pub struct HumanForm {
-    /// Whether to use colours.
+pub struct HumanFindingsFormat {
+    /// True if colours are used.
     pub color: bool,
 }
 
-impl FindingsReportFormat for HumanForm {
+impl FindingsReportFormat for HumanFindingsFormat {
     fn render_file(&self, file: &FileFindings) -> String {
         render_diagnostics(&file.findings, self.color)
     }
@@ -95,22 +97,22 @@ struct SourceExcerpt<'a> {
     marks: Vec<ExcerptMark<'a>>,
 }
 
-/// Marked range of an excerpt with an optional label.
+/// A marked range of an excerpt with an optional label.
 struct ExcerptMark<'a> {
     /// The marks, in bytes of the excerpt.
     range: Range<usize>,
     label: Option<&'a str>,
 }
 
-/// Span cut to its first line, because the first line identifies a long map.
-struct LineSpan {
+/// A span that is cut to its first line, because the first line identifies a long map.
+struct FirstLineSpan {
     line: usize,
     /// The bytes of the line in the source.
     whole: Range<usize>,
     marked: Range<usize>,
 }
 
-impl LineSpan {
+impl FirstLineSpan {
     /// Cuts the span to its first line.
     fn from_span(source: &SourceText, span: Span) -> Self {
         let line = source.line_column(span.start).line;
@@ -140,7 +142,7 @@ fn diagnostic_excerpts(diagnostic: &Diagnostic) -> Vec<SourceExcerpt<'_>> {
     excerpts.extend(elsewhere.map(|one| {
         line_excerpt(
             &one.source,
-            &LineSpan::from_span(&one.source, one.span),
+            &FirstLineSpan::from_span(&one.source, one.span),
             Some(&one.message),
         )
     }));
@@ -153,9 +155,9 @@ fn build_excerpts<'a>(
     span: Span,
     also: impl Iterator<Item = (Span, Option<&'a str>)>,
 ) -> Vec<SourceExcerpt<'a>> {
-    let places: Vec<(LineSpan, Option<&str>)> = std::iter::once((span, None))
+    let places: Vec<(FirstLineSpan, Option<&str>)> = std::iter::once((span, None))
         .chain(also)
-        .map(|(span, label)| (LineSpan::from_span(source, span), label))
+        .map(|(span, label)| (FirstLineSpan::from_span(source, span), label))
         .collect();
     let start = places
         .iter()
@@ -186,15 +188,15 @@ fn build_excerpts<'a>(
 }
 
 /// Builds the excerpt of one line. Shows only the part of a long line near the mark; blanks keep the columns correct.
-fn line_excerpt<'a>(source: &'a SourceText, place: &LineSpan, label: Option<&'a str>) -> SourceExcerpt<'a> {
+fn line_excerpt<'a>(source: &'a SourceText, place: &FirstLineSpan, label: Option<&'a str>) -> SourceExcerpt<'a> {
     let text: &str = source.text();
     let line = &text[place.whole.clone()];
     let marked = place.marked.start - place.whole.start..place.marked.end - place.whole.start;
     let (text, range) = if line.len() <= MAX_EXCERPT_BYTES {
         (Cow::Borrowed(line), marked)
     } else {
-        let from = line.floor_char_boundary(marked.start.saturating_sub(MAX_LINE_BYTES / 4));
-        let to = line.floor_char_boundary((from + MAX_LINE_BYTES).min(line.len()));
+        let from = line.floor_char_boundary(marked.start.saturating_sub(MAX_EXCERPT_LINE_BYTES / 4));
+        let to = line.floor_char_boundary((from + MAX_EXCERPT_LINE_BYTES).min(line.len()));
         let blanks = line[..from].chars().count();
         let moved = |at: usize| at.min(to) - from + blanks;
         let text = " ".repeat(blanks) + &line[from..to];
@@ -222,9 +224,9 @@ impl SourceExcerpt<'_> {
     }
 }
 
-/// JSON form of a diagnostic, version 1.
+/// The JSON form of a diagnostic, version 1.
 #[derive(serde::Serialize)]
-struct DiagnosticItem<'a> {
+struct DiagnosticJson<'a> {
     severity: FindingSeverity,
     code: &'static str,
     message: &'a str,
@@ -234,13 +236,13 @@ struct DiagnosticItem<'a> {
     end_line: usize,
     end_column: usize,
     help: Option<&'a str>,
-    related: Vec<RelatedRegion<'a>>,
-    fix: Option<DiagnosticFixItem<'a>>,
+    related: Vec<RelatedRegionJson<'a>>,
+    fix: Option<DiagnosticFixJson<'a>>,
 }
 
-/// JSON form of a range in a file.
+/// The JSON form of a range in a file.
 #[derive(serde::Serialize)]
-struct TextRegion<'a> {
+struct TextRegionJson<'a> {
     file: &'a str,
     line: usize,
     column: usize,
@@ -248,34 +250,34 @@ struct TextRegion<'a> {
     end_column: usize,
 }
 
-/// JSON form of a related position.
+/// The JSON form of a related position.
 #[derive(serde::Serialize)]
-struct RelatedRegion<'a> {
+struct RelatedRegionJson<'a> {
     message: &'a str,
     #[serde(flatten)]
-    region: TextRegion<'a>,
+    region: TextRegionJson<'a>,
 }
 
-/// JSON form of a fix.
+/// The JSON form of a fix.
 #[derive(serde::Serialize)]
-struct DiagnosticFixItem<'a> {
+struct DiagnosticFixJson<'a> {
     title: &'a str,
     applicability: FixApplicability,
-    edits: Vec<TextEditItem<'a>>,
+    edits: Vec<TextEditJson<'a>>,
 }
 
-/// JSON form of an edit.
+/// The JSON form of an edit.
 #[derive(serde::Serialize)]
-struct TextEditItem<'a> {
+struct TextEditJson<'a> {
     #[serde(flatten)]
-    region: TextRegion<'a>,
+    region: TextRegionJson<'a>,
     replacement: &'a str,
 }
 
 /// Converts a span to its JSON form.
-fn to_region(source: &SourceText, span: Span) -> TextRegion<'_> {
+fn to_region_json(source: &SourceText, span: Span) -> TextRegionJson<'_> {
     let (start, end) = (source.line_column(span.start), source.line_column(span.end));
-    TextRegion {
+    TextRegionJson {
         file: source.name(),
         line: start.line,
         column: start.column,
@@ -285,14 +287,14 @@ fn to_region(source: &SourceText, span: Span) -> TextRegion<'_> {
 }
 
 /// Converts a fix to its JSON form. Returns `None` if a source is unknown.
-fn to_fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a TextFix) -> Option<DiagnosticFixItem<'a>> {
+fn to_fix_json<'a>(diagnostic: &'a Diagnostic, fix: &'a TextFix) -> Option<DiagnosticFixJson<'a>> {
     let edits = fix.edits.iter().map(|edit| {
-        Some(TextEditItem {
-            region: to_region(find_source(diagnostic, &fix.file)?, edit.span),
+        Some(TextEditJson {
+            region: to_region_json(find_source_by_name(diagnostic, &fix.file)?, edit.span),
             replacement: &edit.replacement,
         })
     });
-    Some(DiagnosticFixItem {
+    Some(DiagnosticFixJson {
         title: &fix.title,
         applicability: fix.applicability,
         edits: edits.collect::<Option<_>>()?,
@@ -300,7 +302,7 @@ fn to_fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a TextFix) -> Option<Diagn
 }
 
 /// Finds the source with this name among the positions of the diagnostic.
-pub(super) fn find_source<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<&'a SourceText> {
+pub(super) fn find_source_by_name<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<&'a SourceText> {
     let related_sources = diagnostic.related.iter().map(|one| &one.source);
     std::iter::once(&diagnostic.source)
         .chain(related_sources)
@@ -311,27 +313,27 @@ pub(super) fn find_source<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<
 ///
 /// `related` is a list of `{message, file, line, …}`; `fix` is `null` or `{title, applicability, edits: [{file, line, …, replacement}]}`.
 pub fn render_json_diagnostics(diagnostics: &[Diagnostic]) -> String {
-    render_one_text(&JsonForm, diagnostics)
+    render_findings_report(&JsonFindingsFormat, diagnostics)
 }
 
-/// JSON report, file by file.
+/// A report as one JSON document, file by file.
 #[derive(Debug)]
-pub struct JsonForm;
+pub struct JsonFindingsFormat;
 
-impl FindingsReportFormat for JsonForm {
+impl FindingsReportFormat for JsonFindingsFormat {
     fn render_header(&self) -> String {
         "{\n  \"version\": 1,\n  \"diagnostics\": [".to_owned()
     }
 
     fn render_file(&self, file: &FileFindings) -> String {
-        render_json_items(file.findings.iter().map(to_item), "    ")
+        render_json_items(file.findings.iter().map(to_diagnostic_json), "    ")
     }
 
     fn file_separator(&self) -> &'static str {
         ","
     }
 
-    fn render_footer(&self, totals: &ReportTotals, _held: &str) -> String {
+    fn render_footer(&self, totals: &FindingsReportTotals, _held: &str) -> String {
         if totals.is_blank {
             "]\n}".to_owned()
         } else {
@@ -341,10 +343,10 @@ impl FindingsReportFormat for JsonForm {
 }
 
 /// Converts a diagnostic to its JSON form.
-fn to_item(diagnostic: &Diagnostic) -> DiagnosticItem<'_> {
+fn to_diagnostic_json(diagnostic: &Diagnostic) -> DiagnosticJson<'_> {
     let start = diagnostic.source.line_column(diagnostic.span.start);
     let end = diagnostic.source.line_column(diagnostic.span.end);
-    DiagnosticItem {
+    DiagnosticJson {
         severity: diagnostic.severity,
         code: diagnostic.code.0,
         message: &diagnostic.message,
@@ -357,12 +359,12 @@ fn to_item(diagnostic: &Diagnostic) -> DiagnosticItem<'_> {
         related: diagnostic
             .related
             .iter()
-            .map(|one| RelatedRegion {
+            .map(|one| RelatedRegionJson {
                 message: &one.message,
-                region: to_region(&one.source, one.span),
+                region: to_region_json(&one.source, one.span),
             })
             .collect(),
-        fix: diagnostic.fix.as_ref().and_then(|fix| to_fix_item(diagnostic, fix)),
+        fix: diagnostic.fix.as_ref().and_then(|fix| to_fix_json(diagnostic, fix)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A run as the lines of its journal, printed as they are committed; and, between them, what is not in the journal yet.
+//! The events of a run as lines of JSON: the lines of its journal, and live events between them.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,16 +8,16 @@ use serde_json::{Map, Value, json};
 use super::Reporter;
 use super::sanitized_writer::SanitizedWriter;
 use ensemble_core::conversation::{ConversationState, Record};
-use ensemble_core::records::encode_record;
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
+use ensemble_core::records::append_record_line;
+use ensemble_core::thread::{ExecutionAttemptRef, LiveOutputReceiver, LiveUpdate};
 
-/// Printer of every event as one line of JSON. Clones print to the same stream.
+/// A printer of every event as one line of JSON. Clones print to the same stream.
 ///
-/// As live output, it prints a line with the key `live` for each piece, also of nested runs.
+/// As live output, the printer prints a line with the key `live` for each piece, also of nested runs.
 #[derive(Clone)]
 pub struct JsonEventPrinter(Arc<Mutex<EventLineBuffer>>);
 
-/// Stream and reused line buffer of an event printer.
+/// The stream of an event printer, with a reused buffer for one line.
 struct EventLineBuffer {
     out: SanitizedWriter,
     line: Vec<u8>,
@@ -29,7 +29,7 @@ impl JsonEventPrinter {
         Self(Arc::new(Mutex::new(EventLineBuffer { out, line: Vec::new() })))
     }
 
-    /// Prints the line that `write` puts into the buffer. Ignores a closed stream.
+    /// Clears the buffer, lets `write` fill the buffer, and prints the line. Ignores a closed stream.
     fn print_built_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let EventLineBuffer { out, line } = &mut *lines;
@@ -43,12 +43,12 @@ impl JsonEventPrinter {
 
 impl Reporter for JsonEventPrinter {
     fn report_event(&mut self, record: &Record, _state: &ConversationState) {
-        self.print_built_line(|line| encode_record(record, line));
+        self.print_built_line(|line| append_record_line(record, line));
     }
 }
 
-impl LiveOutput for JsonEventPrinter {
-    fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+impl LiveOutputReceiver for JsonEventPrinter {
+    fn receive_update(&self, source: &ExecutionAttemptRef, update: LiveUpdate<'_>) {
         let text = live_event_to_json(source, update).to_string();
         self.print_built_line(|line| {
             line.extend_from_slice(text.as_bytes());
@@ -56,13 +56,13 @@ impl LiveOutput for JsonEventPrinter {
         });
     }
 
-    fn receives_nested_runs(&self) -> bool {
+    fn wants_nested_runs(&self) -> bool {
         true
     }
 }
 
 /// Converts a live event to JSON: `{"live":"text","run":…,"agent":…,"execution":1,"attempt":1,"text":…}`.
-fn live_event_to_json(source: &ExecutionRef, update: LiveUpdate<'_>) -> Value {
+fn live_event_to_json(source: &ExecutionAttemptRef, update: LiveUpdate<'_>) -> Value {
     let (kind, data) = match update {
         LiveUpdate::Text(text) => ("text", json!({ "text": text })),
         LiveUpdate::Reasoning(text) => ("reasoning", json!({ "text": text })),
@@ -90,18 +90,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use ensemble_core::thread::{ToolCall, ToolEnd};
+    use ensemble_core::thread::{ToolCall, ToolCallEnd};
 
     #[test]
     fn each_piece_is_one_line() {
-        let source = ExecutionRef {
+        let source = ExecutionAttemptRef {
             run: "r/sub-1-1".into(),
             agent: "a".into(),
             execution: 2,
             attempt: 3,
         };
         let call = ToolCall::new("c", "look", json!({"x": 1}));
-        let ended = call.clone().with_end(ToolEnd::Error("no".into()), 0.5);
+        let ended = call.clone().with_end(ToolCallEnd::Error("no".into()), 0.5);
         let pause = Duration::from_millis(1500);
         let table = [
             (LiveUpdate::Text("a\nb"), r#""live":"text",@,"text":"a\nb""#),

@@ -1,4 +1,4 @@
-//! The result of `check`, for users and as JSON.
+//! The result of `ensemble check`, as text for users and as JSON.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use super::format_count;
 use ensemble_core::conversation::{CompletionReason, ExhaustedAgent};
 use ensemble_explore::{
-    AgentSummary, AssumedClaim, ClaimSite, ExecutionResult, Exploration, ExplorationCoverage, ExplorationLimit,
-    ExploredExecution, PossibleEnd, STEPS_FROM_ONE_STATE, SpentBudget, StepReport,
+    AssumedClaim, ClaimSite, ExecutionResult, Exploration, ExplorationCoverage, ExplorationLimit, ExploredAgentSummary,
+    ExploredExecution, MAX_STEPS_FROM_STATE, PossibleEnd, SpentBudget, StepReport,
 };
 use ensemble_language::plan::Plan;
 
 /// The version of the JSON document.
 const EXPLORATION_JSON_VERSION: u32 = 2;
-/// Maximum number of turns of a path that is shown completely.
+/// The maximum number of turns of a path that is shown completely.
 const MAX_SHOWN_TURNS: usize = 14;
 /// The number of turns of a longer path that are shown at its beginning and at its end.
 const TURNS_AT_PATH_ENDS: usize = 6;
-/// The ends of a group with more ends are counted: independent loops multiply the ends.
+/// The maximum number of listed ends of a group. Larger groups are counted, because independent loops multiply the ends.
 const MAX_LISTED_ENDS: usize = 4;
 
 /// Renders the result of an exploration for users.
@@ -38,25 +38,25 @@ fn render_exploration(ensemble: &str, found: &Exploration) -> String {
     let width = found.agents.iter().map(|one| one.agent.len()).max().unwrap_or(0);
     for agent_summary in &found.agents {
         let summary = if is_complete {
-            render_agent(agent_summary)
+            render_fully_explored_agent(agent_summary)
         } else {
-            render_seen_agent(agent_summary)
+            render_partly_explored_agent(agent_summary)
         };
         text.push_str(&format!("  {:width$}  {summary}\n", agent_summary.agent));
     }
-    text.push_str(&render_ends(found));
+    text.push_str(&render_grouped_ends(found));
     text.push_str("\nnot examined\n");
     for besides in &found.besides {
         text.push_str(&format!("  {}: {}\n", besides.reason, besides.when));
     }
-    for note in exploration_notes(found) {
+    for note in list_exploration_restrictions(found) {
         text.push_str(&format!("  {note}\n"));
     }
     text
 }
 
 /// Renders the ends in groups that differ only in the exhausted agents. Counts the ends of a large group.
-fn render_ends(found: &Exploration) -> String {
+fn render_grouped_ends(found: &Exploration) -> String {
     let mut text = String::new();
     let mut is_headed = false;
     let group = |end: &PossibleEnd| (end.reason, end.success, end.not_run.is_empty(), end.after_failure);
@@ -67,7 +67,7 @@ fn render_ends(found: &Exploration) -> String {
             if !end.success && !std::mem::replace(&mut is_headed, true) {
                 text.push_str("\nends without success\n");
             }
-            text.push_str(&render_end(end, found.coverage.is_complete()));
+            text.push_str(&render_end_with_path(end, found.coverage.is_complete()));
         }
         if !counted.is_empty() {
             text.push_str(&render_counted_ends(ends, counted.len(), found.are_ends_cut));
@@ -80,9 +80,9 @@ fn render_ends(found: &Exploration) -> String {
 }
 
 /// Renders one end with its path.
-fn render_end(end: &PossibleEnd, is_complete: bool) -> String {
+fn render_end_with_path(end: &PossibleEnd, is_complete: bool) -> String {
     let mut text = format!("\n{}\n", render_end_headline(end, is_complete));
-    append_path(&end.path, &mut text);
+    append_shortened_path(&end.path, &mut text);
     for exhausted in &end.exhausted {
         text.push_str(&format!("  {:<8} {exhausted}\n", ""));
     }
@@ -126,7 +126,7 @@ fn render_coverage(coverage: &ExplorationCoverage) -> String {
     let cut = match coverage.cut {
         0 => String::new(),
         cut => format!(
-            "; {cut} of them had more than {STEPS_FROM_ONE_STATE} possible next steps, of which only the simplest were followed"
+            "; {cut} of them had more than {MAX_STEPS_FROM_STATE} possible next steps, of which only the simplest were followed"
         ),
     };
     let limit = match (coverage.stopped_by, coverage.cut) {
@@ -146,7 +146,7 @@ fn render_coverage(coverage: &ExplorationCoverage) -> String {
 }
 
 /// Renders an agent after an incomplete exploration: observed and proven numbers.
-fn render_seen_agent(one: &AgentSummary) -> String {
+fn render_partly_explored_agent(one: &ExploredAgentSummary) -> String {
     let left_out = one.left_out.as_deref();
     if one.bound == 0 {
         return format!("never runs: {}", left_out.unwrap_or("no agent starts it"));
@@ -164,7 +164,7 @@ fn render_seen_agent(one: &AgentSummary) -> String {
 }
 
 /// Renders an agent after a complete exploration.
-fn render_agent(one: &AgentSummary) -> String {
+fn render_fully_explored_agent(one: &ExploredAgentSummary) -> String {
     let left_out = one.left_out.as_deref();
     if one.most == 0 {
         return format!("never runs: {}", left_out.unwrap_or("no agent starts it"));
@@ -214,7 +214,7 @@ fn render_end_headline(end: &PossibleEnd, is_complete: bool) -> String {
 }
 
 /// Appends the turns of a path, without the middle of a long path.
-fn append_path(path: &[StepReport], text: &mut String) {
+fn append_shortened_path(path: &[StepReport], text: &mut String) {
     let skipped = if path.len() > MAX_SHOWN_TURNS {
         path.len() - 2 * TURNS_AT_PATH_ENDS
     } else {
@@ -280,17 +280,17 @@ fn render_assumption(assumed: &AssumedClaim) -> String {
 }
 
 /// Lists the restrictions of the exploration.
-fn exploration_notes(found: &Exploration) -> Vec<&'static str> {
+fn list_exploration_restrictions(found: &Exploration) -> Vec<&'static str> {
     let asks = "requests: several requests of one execution";
     found.requests.then_some(asks).into_iter().collect()
 }
 
-/// Ensemble with the result of its exploration.
+/// An ensemble with the result of its exploration.
 #[derive(Debug)]
 pub struct ExploredEnsemble {
     /// The name of the ensemble.
     pub name: String,
-    /// Its file.
+    /// The file of the ensemble.
     pub file: String,
     /// The result.
     pub found: Exploration,
@@ -332,7 +332,7 @@ pub fn render_explorations_json(ensemble: &ExploredEnsemble, inner: &[ExploredEn
 /// Converts an exploration to JSON.
 fn exploration_json(ensemble: &str, found: &Exploration) -> Value {
     let coverage = &found.coverage;
-    let agent = |one: &AgentSummary| {
+    let agent = |one: &ExploredAgentSummary| {
         json!({
             "agent": one.agent,
             "most_executions": claim_if_complete(coverage.is_complete(), one.most),
@@ -368,11 +368,11 @@ fn exploration_json(ensemble: &str, found: &Exploration) -> Value {
         "not_looked_at": besides
             .map(|besides| json!({"completion_reason": besides.reason, "when": besides.when}))
             .collect::<Vec<_>>(),
-        "notes": exploration_notes(found),
+        "notes": list_exploration_restrictions(found),
     })
 }
 
-/// Returns the number if all conversations were explored, because it is a claim about all of them.
+/// Returns the number only if the exploration is complete, because the number is a claim about all conversations.
 fn claim_if_complete(is_complete: bool, number: u32) -> Option<u32> {
     is_complete.then_some(number)
 }

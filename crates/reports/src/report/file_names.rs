@@ -1,4 +1,4 @@
-//! File names in machine formats: relative to the current folder, with forward slashes.
+//! File names in machine-readable formats: relative to the current folder, with forward slashes.
 //!
 //! A code hosting site finds annotations by the path in the repository, so `./a.yaml` and `/home/me/repo/a.yaml` must
 //! both become `a.yaml`.

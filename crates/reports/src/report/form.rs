@@ -4,29 +4,29 @@ use serde::Serialize;
 
 use ensemble_language::diagnostic::Diagnostic;
 
-/// Findings about one file, possibly none.
+/// The findings about one file, possibly none.
 #[derive(Debug)]
 pub struct FileFindings {
     /// The name of the file.
     pub name: String,
     /// The findings, in the order of the text.
     pub findings: Vec<Diagnostic>,
-    /// Whether one of them makes the command fail.
+    /// True if one of the findings makes the command fail.
     pub fails: bool,
 }
 
-/// Totals of a report.
+/// The totals of a findings report: the number of files, and of files that fail.
 #[derive(Debug, Default)]
-pub struct ReportTotals {
+pub struct FindingsReportTotals {
     /// The number of checked files.
     pub files: usize,
     /// The number of files that fail.
     pub failed: usize,
-    /// Whether no file has added anything.
+    /// True if no file has added a text.
     pub is_blank: bool,
 }
 
-/// Format of a report about findings.
+/// A format of a findings report, which renders the header, each file and the footer.
 pub trait FindingsReportFormat: Sync {
     /// Renders the text before the first file.
     fn render_header(&self) -> String {
@@ -38,24 +38,24 @@ pub trait FindingsReportFormat: Sync {
     fn file_separator(&self) -> &'static str {
         ""
     }
-    /// Returns whether the report starts with totals, so that the texts of all files are kept until the end.
+    /// Returns whether the report starts with totals. The texts of all files are then kept until the end.
     fn needs_totals_first(&self) -> bool {
         false
     }
     /// Renders the text after the last file, including the kept texts.
-    fn render_footer(&self, _totals: &ReportTotals, _held: &str) -> String {
+    fn render_footer(&self, _totals: &FindingsReportTotals, _held: &str) -> String {
         String::new()
     }
 }
 
 /// Renders a report about one text.
-pub(super) fn render_one_text(form: &dyn FindingsReportFormat, diagnostics: &[Diagnostic]) -> String {
+pub(super) fn render_findings_report(form: &dyn FindingsReportFormat, diagnostics: &[Diagnostic]) -> String {
     let part = form.render_file(&FileFindings {
         name: String::new(),
         findings: diagnostics.to_vec(),
         fails: false,
     });
-    let totals = ReportTotals {
+    let totals = FindingsReportTotals {
         files: 1,
         failed: 0,
         is_blank: part.is_empty(),

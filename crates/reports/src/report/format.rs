@@ -1,19 +1,25 @@
-//! Styles and the wording of numbers, for all reports for users.
+//! Styles and number formats, for all reports for users.
 
 use anstyle::{AnsiColor, Style};
 
 use super::sanitized_writer::TrustedStyle;
-use ensemble_core::conversation::{AttemptFailed, FailedWork};
+use ensemble_core::conversation::{AgentWorkCounts, AttemptFailed};
 use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage};
 
+/// The style of names.
 pub(super) const NAME: TrustedStyle = TrustedStyle::new(Style::new().bold());
+/// The style of less important text.
 pub(super) const DIM: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
+/// The style of success.
 pub(super) const GOOD: TrustedStyle = TrustedStyle::new(AnsiColor::Green.on_default().bold());
+/// The style of failure.
 pub(super) const BAD: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
+/// The style of warnings.
 pub(super) const CAUTION: TrustedStyle = TrustedStyle::new(AnsiColor::Yellow.on_default().bold());
+/// The style of turn headings.
 pub(super) const TURN: TrustedStyle = TrustedStyle::new(AnsiColor::Cyan.on_default().bold());
 
-/// Text with the information whether it was shortened.
+/// A rendered text. `has_cut` is true if a part of the text was left out.
 #[derive(Debug, Default)]
 pub(super) struct ShortenedText {
     pub(super) text: String,
@@ -21,7 +27,7 @@ pub(super) struct ShortenedText {
 }
 
 /// Renders a failed attempt that another attempt follows: the first line of its error, or all lines with `whole`.
-pub(super) fn render_retry(failed: &AttemptFailed, whole: bool) -> ShortenedText {
+pub(super) fn render_retried_attempt(failed: &AttemptFailed, whole: bool) -> ShortenedText {
     let error = failed.failure.error.trim_end();
     let has_cut = !whole && error.contains('\n');
     let error = match whole {
@@ -97,7 +103,7 @@ pub(super) fn render_token_sum(usage: &ModelUsage) -> Option<String> {
     (sum > 0).then(|| format_count(sum, "token"))
 }
 
-/// Returns the name of the failure kind in the journal.
+/// Returns the word for the failure kind, as in the journal.
 pub(super) fn failure_kind_word(kind: ensemble_language::data::FailureKind) -> String {
     serde_json::to_value(kind)
         .ok()
@@ -116,7 +122,7 @@ pub(super) fn format_executions(
     all: usize,
     failed: usize,
     unfinished_parts: usize,
-    failed_work: &[FailedWork],
+    failed_work: &[AgentWorkCounts],
 ) -> String {
     let mut parts = vec![format_count(all as u64, "execution")];
     if unfinished_parts > 0 {
@@ -126,7 +132,7 @@ pub(super) fn format_executions(
     if failed > 0 {
         parts.push(format!("{failed} failed"));
     }
-    parts.extend(failed_work.iter().flat_map(FailedWork::list_sentences));
+    parts.extend(failed_work.iter().flat_map(AgentWorkCounts::list_failure_sentences));
     parts.join(", ")
 }
 

@@ -9,14 +9,14 @@ use super::file_names::relative_path;
 use super::form::{FileFindings, FindingsReportFormat};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
-/// Report with one GitHub command for each finding: `::error file=…,line=…,…,title=E021::message`.
+/// A report with one GitHub command for each finding: `::error file=…,line=…,…,title=E021::message`.
 #[derive(Debug)]
-pub struct GithubForm<'f> {
+pub struct GithubFindingsFormat<'f> {
     /// The folder to which file names are relative.
     pub folder: &'f Path,
 }
 
-impl FindingsReportFormat for GithubForm<'_> {
+impl FindingsReportFormat for GithubFindingsFormat<'_> {
     fn render_file(&self, file: &FileFindings) -> String {
         let commands = file.findings.iter();
         commands
@@ -32,7 +32,7 @@ fn render_github_command(diagnostic: &Diagnostic, folder: &Path) -> String {
         FindingSeverity::Warning => "warning",
         FindingSeverity::Hint => "notice",
     };
-    let file = escape_property(&relative_path(diagnostic.source.name(), folder));
+    let file = escape_command_property(&relative_path(diagnostic.source.name(), folder));
     let start = diagnostic.source.line_column(diagnostic.span.start);
     let end = diagnostic.source.line_column(diagnostic.span.end);
     // GitHub does not accept columns of different lines.
@@ -44,14 +44,14 @@ fn render_github_command(diagnostic: &Diagnostic, folder: &Path) -> String {
     } else {
         format!("line={},endLine={}", start.line, end.line)
     };
-    let mut message = escape_data(&diagnostic.message);
+    let mut message = escape_command_message(&diagnostic.message);
     if let Some(help) = &diagnostic.help {
         message.push_str("%0A");
-        message.push_str(&escape_data(&format!("help: {help}")));
+        message.push_str(&escape_command_message(&format!("help: {help}")));
     }
     if let Some(fix) = &diagnostic.fix {
         message.push_str("%0A");
-        message.push_str(&escape_data(&format!("fix: {}", fix_title(fix))));
+        message.push_str(&escape_command_message(&format!("fix: {}", fix_title(fix))));
     }
     for place in diagnostic
         .related
@@ -61,21 +61,21 @@ fn render_github_command(diagnostic: &Diagnostic, folder: &Path) -> String {
         let at = place.source.line_column(place.span.start);
         let file = relative_path(place.source.name(), folder);
         message.push_str("%0A");
-        message.push_str(&escape_data(&format!(
+        message.push_str(&escape_command_message(&format!(
             "{}: {file}:{}:{}",
             place.message, at.line, at.column
         )));
     }
-    let title = escape_property(diagnostic.code.0);
+    let title = escape_command_property(diagnostic.code.0);
     format!("::{level} file={file},{place},title={title}::{message}\n")
 }
 
 /// Escapes the message of a command.
-pub(super) fn escape_data(text: &str) -> String {
+pub(super) fn escape_command_message(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// Escapes a property of a command.
-pub(super) fn escape_property(text: &str) -> String {
-    escape_data(text).replace(':', "%3A").replace(',', "%2C")
+pub(super) fn escape_command_property(text: &str) -> String {
+    escape_command_message(text).replace(':', "%3A").replace(',', "%2C")
 }

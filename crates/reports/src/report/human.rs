@@ -1,4 +1,4 @@
-//! A run for users: outputs go to standard output, everything else to standard error.
+//! The report of a run for users: outputs are printed to standard output, everything else to standard error.
 
 mod summary;
 mod tools;
@@ -11,20 +11,23 @@ use serde_json::Value;
 
 use super::Reporter;
 use super::console::{ConsoleWriter, StreamedParts, is_call_long};
-use super::format::{CAUTION, DIM, NAME, TURN, format_count, format_duration, render_failure_heading, render_retry};
+use super::format::{
+    CAUTION, DIM, NAME, TURN, format_count, format_duration, render_failure_heading, render_retried_attempt,
+};
 use super::parts::{PartsSummary, without_part_keys};
 use super::reasons::ShownReasons;
 use super::values::{self, render_output};
 use super::wrap::{LineWidth, indent_later_lines};
 use ensemble_core::conversation::{
-    AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, PartEnded, Record, RunEnded, TurnStarted,
+    AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, PartAttemptEnded, Record, RunEnded,
+    TurnStarted,
 };
 use ensemble_history::{GivenAnswer, list_inner_answers};
 use ensemble_language::data::ExecutionFailure;
 use ensemble_language::hidden_characters::escape_hidden;
 use ensemble_language::plan::Plan;
 
-/// Amount of output about a run.
+/// The amount of output about a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum OutputVerbosity {
     /// The outputs of the last turn, and failures.
@@ -36,7 +39,7 @@ pub enum OutputVerbosity {
     Verbose,
 }
 
-/// Reporter that prints a run for users while it is in progress.
+/// A reporter that prints a run for users while it is in progress.
 pub struct HumanReporter {
     console: ConsoleWriter,
     out_width: LineWidth,
@@ -50,24 +53,24 @@ pub struct HumanReporter {
     /// The outputs of the last turn, if they are printed at the end.
     last_outputs: Vec<Arc<Value>>,
     started_at: Option<chrono::DateTime<chrono::Utc>>,
-    /// When the first turn since then started; before `started_at` if another run executed it.
+    /// The start of the first turn since then, which is before `started_at` if another run executed the turn.
     first_turn_at: Option<chrono::DateTime<chrono::Utc>>,
     /// The reasons why agents did not run in a turn.
     reasons: ShownReasons,
     /// The parts of the executions under way, by agent.
-    parts: HashMap<Arc<str>, Vec<PartEnded>>,
+    parts: HashMap<Arc<str>, Vec<PartAttemptEnded>>,
     /// The answers inside the executions that have not ended.
     answers: HashMap<Arc<str>, Vec<GivenAnswer>>,
     /// The failed parts of the run: the agent and the turn, and the key of the first.
     failed_parts: HashMap<(Arc<str>, u32), Arc<str>>,
     /// The failed executions that were printed: the agent and the turn.
     shown_failures: HashSet<(Arc<str>, u32)>,
-    /// Whether any text was shortened.
+    /// True if a text was shortened.
     has_cut: bool,
 }
 
-/// The indent of every row of an output.
-const INDENT: usize = 4;
+/// The indent of every row of an output, in columns.
+const OUTPUT_INDENT: usize = 4;
 
 impl HumanReporter {
     /// Creates a reporter that prints to this writer.
@@ -93,14 +96,14 @@ impl HumanReporter {
         }
     }
 
-    /// Sets the address of the engine that drives the run, for the suggested commands.
+    /// Sets the address of the engine that drives the run. Suggested commands include the address.
     #[must_use]
     pub fn with_engine_url(mut self, url: Option<&str>) -> Self {
         self.engine_url = url.map(str::to_owned);
         self
     }
 
-    /// Configures the reporter for a chat: no headings, no repeated message, no text about a normal end.
+    /// Configures the reporter for a chat, which omits headings, repeated messages and texts about a normal end.
     #[must_use]
     pub fn for_chat(mut self) -> Self {
         self.in_chat = true;
@@ -109,17 +112,17 @@ impl HumanReporter {
 
     /// Prints text to standard output.
     fn print_result_text(&self, text: &str) {
-        self.console.print_out(text);
+        self.console.print_or_queue_stdout(text);
     }
 
     /// Prints sentences of the program to standard error, wrapped.
     fn print_wrapped_note(&self, text: &str) {
-        self.console.print_err(&self.err_width.wrap_sentences(text));
+        self.console.print_or_queue_stderr(&self.err_width.wrap_sentences(text));
     }
 
     /// Indents and wraps an output or a message for standard output.
-    fn format_block(&self, text: &str) -> String {
-        self.out_width.wrap_block(text, INDENT)
+    fn indent_and_wrap(&self, text: &str) -> String {
+        self.out_width.wrap_block(text, OUTPUT_INDENT)
     }
 
     /// Prints the heading of the turn and the reasons why agents do not run.
@@ -127,7 +130,7 @@ impl HumanReporter {
         self.running = turn.starts.iter().map(|start| start.agent.clone()).collect();
         self.last_outputs.clear();
         self.parts.clear();
-        self.show_running(turn.turn, true);
+        self.show_running_agents(turn.turn, true);
         if self.verbosity > OutputVerbosity::Quiet && !self.in_chat {
             let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
             for start in &turn.starts {
@@ -148,8 +151,8 @@ impl HumanReporter {
         }
     }
 
-    /// Shows the running agents in the spinner. `afresh` restarts the time.
-    fn show_running(&self, turn: u32, afresh: bool) {
+    /// Shows the running agents of the turn in the spinner. `afresh` restarts the shown time.
+    fn show_running_agents(&self, turn: u32, afresh: bool) {
         if !self.console.has_spinner() {
             return;
         }
@@ -185,11 +188,11 @@ impl HumanReporter {
     /// Adds the parts that ended before the run was resumed.
     fn add_earlier_parts(&mut self, state: &ConversationState) {
         for slot in state.open_turn().iter().flat_map(|turn| &turn.slots) {
-            let ended_parts: Vec<PartEnded> = slot
+            let ended_parts: Vec<PartAttemptEnded> = slot
                 .parts
                 .ended_parts
                 .iter()
-                .map(|part| without_exchange(part))
+                .map(|part| without_model_messages(part))
                 .collect();
             if let Some(failed) = ended_parts.iter().find(|part| part.failure().is_some()) {
                 let place = (failed.agent.clone(), failed.turn);
@@ -203,7 +206,7 @@ impl HumanReporter {
     }
 
     /// Updates the progress of the agent, and prints warnings of the part.
-    fn report_part_end(&mut self, part: &PartEnded) {
+    fn report_part_end(&mut self, part: &PartAttemptEnded) {
         let place = (part.agent.clone(), part.turn);
         if part.is_final() && part.failure().is_some() {
             self.failed_parts.entry(place).or_insert_with(|| part.key.clone());
@@ -211,8 +214,8 @@ impl HumanReporter {
         self.parts
             .entry(part.agent.clone())
             .or_default()
-            .push(without_exchange(part));
-        self.show_running(part.turn, false);
+            .push(without_model_messages(part));
+        self.show_running_agents(part.turn, false);
         self.show_pause(&part.agent, part.pause);
         for warning in &part.warnings {
             let (agent, key) = (&part.agent, &part.key);
@@ -229,20 +232,20 @@ impl HumanReporter {
         let shown_parts = self.console.end_streamed_reply(&finished.agent);
         self.console.print_pending_heading();
         self.running.retain(|name| *name != finished.agent);
-        self.show_running(finished.turn, false);
+        self.show_running_agents(finished.turn, false);
         if self.verbosity == OutputVerbosity::Quiet {
             self.collect_quiet_output(finished, state);
         } else {
-            self.print_finished(finished, shown_parts, state);
+            self.print_finished_execution(finished, shown_parts, state);
         }
         if finished.failure().is_some() {
             self.shown_failures.insert((finished.agent.clone(), finished.turn));
         }
-        self.print_notes(finished, shown_parts);
+        self.print_execution_notes(finished, shown_parts);
         self.console.print_queued_output();
     }
 
-    /// Keeps the output for the end of the run, or prints the failure.
+    /// Keeps the output of a finished execution for the end of the run. Prints a failure immediately.
     fn collect_quiet_output(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
         match &finished.end {
             ExecutionEnd::Succeeded(output) => self.last_outputs.push(Arc::clone(output)),
@@ -254,7 +257,12 @@ impl HumanReporter {
     }
 
     /// Prints the title, the output or the failure of an execution, except parts that were streamed.
-    fn print_finished(&mut self, finished: &ExecutionFinished, shown: StreamedParts, state: &ConversationState) {
+    fn print_finished_execution(
+        &mut self,
+        finished: &ExecutionFinished,
+        shown: StreamedParts,
+        state: &ConversationState,
+    ) {
         let plan = state.plan();
         let kind = plan
             .find_agent_id(&finished.agent)
@@ -271,10 +279,10 @@ impl HumanReporter {
         };
         let author = match &finished.answer {
             Some(answer) if answer.unattended => {
-                let author = escape_hidden(&answer.describe_author());
+                let author = escape_hidden(&answer.describe_authorship());
                 format!(" · {DIM:#}{CAUTION}{author}{CAUTION:#}{DIM}")
             }
-            Some(answer) => format!(" · {}", escape_hidden(&answer.describe_author())),
+            Some(answer) => format!(" · {}", escape_hidden(&answer.describe_authorship())),
             None => String::new(),
         };
         let mut title = match shown.title {
@@ -295,12 +303,12 @@ impl HumanReporter {
         if let Some(parts) = PartsSummary::from_events(&part_ends) {
             let lines = parts.render_part_lines(self.is_verbose());
             self.has_cut |= lines.has_cut;
-            let mut text = format!("{DIM}{}{DIM:#}\n{}", parts.counts_text(true), lines.text);
+            let mut text = format!("{DIM}{}{DIM:#}\n{}", parts.render_part_counts(true), lines.text);
             text.push_str(&match &finished.end {
                 ExecutionEnd::Succeeded(output) => render_output(&without_part_keys(output), self.is_verbose()),
                 ExecutionEnd::Failed(failure) => render_failure(failure, finished, plan),
             });
-            return self.print_result_text(&format!("{title}{}", self.format_block(&text)));
+            return self.print_result_text(&format!("{title}{}", self.indent_and_wrap(&text)));
         }
         self.has_cut |= self.shortens_execution(finished);
         let text = match &finished.end {
@@ -308,38 +316,38 @@ impl HumanReporter {
             ExecutionEnd::Succeeded(output) => render_output(output, self.is_verbose()),
             ExecutionEnd::Failed(failure) => render_failure(failure, finished, plan),
         };
-        self.print_result_text(&format!("{title}{}", self.format_block(&text)));
+        self.print_result_text(&format!("{title}{}", self.indent_and_wrap(&text)));
     }
 
     /// Prints notes about a finished execution to standard error, such as warnings.
-    fn print_notes(&self, finished: &ExecutionFinished, shown: StreamedParts) {
+    fn print_execution_notes(&self, finished: &ExecutionFinished, shown: StreamedParts) {
         let show_stderr = self.verbosity == OutputVerbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {
             // The text of the script, unchanged.
             let text = format!("stderr:\n{}", finished.stderr.trim_end());
-            let text = LineWidth::UNLIMITED.wrap_block(&text, INDENT);
-            self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
+            let text = LineWidth::UNLIMITED.wrap_block(&text, OUTPUT_INDENT);
+            self.console.print_or_queue_stderr(&format!("{DIM}{text}{DIM:#}"));
         }
         let is_verbose = self.verbosity == OutputVerbosity::Verbose;
         for sandbox in finished.sandboxes.iter().filter(|_| is_verbose) {
             self.console
-                .print_err(&format!("{DIM}{:INDENT$}sandbox: {sandbox}{DIM:#}\n", ""));
+                .print_or_queue_stderr(&format!("{DIM}{:OUTPUT_INDENT$}sandbox: {sandbox}{DIM:#}\n", ""));
         }
         let was_shown = shown.reasoning && !shown.missed;
         let reasoning = super::reasoning::reasoning_text(finished).filter(|_| self.is_verbose() && !was_shown);
         if let Some(text) = reasoning {
-            let text = LineWidth::UNLIMITED.wrap_block(&format!("reasoning:\n{text}"), INDENT);
-            self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
+            let text = LineWidth::UNLIMITED.wrap_block(&format!("reasoning:\n{text}"), OUTPUT_INDENT);
+            self.console.print_or_queue_stderr(&format!("{DIM}{text}{DIM:#}"));
         }
         let line = super::context_window::dropped_messages_line(finished)
             .filter(|_| self.verbosity == OutputVerbosity::Verbose);
         if let Some(line) = line {
-            self.print_wrapped_note(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
+            self.print_wrapped_note(&format!("{:OUTPUT_INDENT$}{DIM}{line}{DIM:#}\n", ""));
         }
         for warning in finished
             .warnings
             .iter()
-            .filter(|warning| !self.console.has_announced(warning))
+            .filter(|warning| !self.console.has_printed_warning(warning))
         {
             let warning = indent_later_lines(warning);
             self.print_wrapped_note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
@@ -384,7 +392,7 @@ impl HumanReporter {
         if self.verbosity == OutputVerbosity::Quiet {
             return;
         }
-        let lines = render_retry(failed, self.is_verbose());
+        let lines = render_retried_attempt(failed, self.is_verbose());
         self.has_cut |= lines.has_cut;
         self.print_wrapped_note(&lines.text);
         self.console.print_queued_output();
@@ -404,7 +412,7 @@ impl HumanReporter {
         self.console.finish_output();
         if self.verbosity == OutputVerbosity::Quiet {
             let outputs = std::mem::take(&mut self.last_outputs);
-            let text: String = quiet_outputs(ended, outputs, state)
+            let text: String = select_quiet_outputs(ended, outputs, state)
                 .iter()
                 .map(|output| format!("{}\n", render_output(output, true).trim_end()))
                 .collect();
@@ -415,7 +423,7 @@ impl HumanReporter {
         self.print_wrapped_note(&text);
         // Text to be typed stays on one line.
         self.console
-            .print_err(&self.render_next_commands(ended.completion_reason, state));
+            .print_or_queue_stderr(&self.render_next_commands(ended.completion_reason, state));
         self.has_cut = false;
     }
 }
@@ -453,7 +461,7 @@ impl Reporter for HumanReporter {
             Event::MessageAdded(message) => {
                 self.start_segment(record.at);
                 if self.verbosity > OutputVerbosity::Quiet && !self.in_chat {
-                    self.print_result_text(&format!("\n{NAME}you{NAME:#}\n{}", self.format_block(&message.text)));
+                    self.print_result_text(&format!("\n{NAME}you{NAME:#}\n{}", self.indent_and_wrap(&message.text)));
                 }
             }
             Event::TurnStarted(turn) => {
@@ -483,8 +491,8 @@ impl Drop for HumanReporter {
 }
 
 /// Returns the outputs to print: the declared result of an ended run, or the last outputs.
-fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationState) -> Vec<Arc<Value>> {
-    match state.run_value() {
+fn select_quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationState) -> Vec<Arc<Value>> {
+    match state.evaluate_declared_result() {
         None => last,
         Some(result) if ended.completion_reason.is_resumable() || result.value.is_null() => Vec::new(),
         Some(result) => vec![result.value],
@@ -512,8 +520,8 @@ fn render_other_keys(output: &Value, whole: bool) -> String {
 }
 
 /// Copies the event without its messages.
-fn without_exchange(part: &PartEnded) -> PartEnded {
-    PartEnded {
+fn without_model_messages(part: &PartAttemptEnded) -> PartAttemptEnded {
+    PartAttemptEnded {
         exchange: Vec::new(),
         ..part.clone()
     }

@@ -4,19 +4,19 @@ use std::path::Path;
 
 use super::diagnostics::fix_title;
 use super::file_names::relative_path;
-use super::form::{FileFindings, FindingsReportFormat, ReportTotals};
+use super::form::{FileFindings, FindingsReportFormat, FindingsReportTotals};
 use super::xml::escape_xml;
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
-/// JUnit report with one suite. A file fails if one of its findings fails the command.
-pub struct JunitForm<'f> {
-    /// Whether a finding makes its file fail.
+/// A JUnit report with one suite. A file fails if one of its findings fails the command.
+pub struct JunitFindingsFormat<'f> {
+    /// True if a finding makes its file fail.
     pub fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
     /// The folder to which file names are relative.
     pub folder: &'f Path,
 }
 
-impl FindingsReportFormat for JunitForm<'_> {
+impl FindingsReportFormat for JunitFindingsFormat<'_> {
     fn render_file(&self, file: &FileFindings) -> String {
         let (failing, others): (Vec<_>, Vec<_>) = file.findings.iter().partition(|finding| (self.fails)(finding));
         render_file_case(&file.name, self.folder, &failing, &others)
@@ -27,7 +27,7 @@ impl FindingsReportFormat for JunitForm<'_> {
         true
     }
 
-    fn render_footer(&self, totals: &ReportTotals, cases: &str) -> String {
+    fn render_footer(&self, totals: &FindingsReportTotals, cases: &str) -> String {
         let (tests, failures) = (totals.files, totals.failed);
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\

@@ -1,9 +1,9 @@
-//! Reports for a caller that accepts no success with exhausted agents: `--fail-on-limit`.
+//! The reporter for `--fail-on-limit`, which turns a success with exhausted agents into a failure.
 
 use super::Reporter;
 use ensemble_core::conversation::{ConversationState, Event, Record};
 
-/// Reporter that turns a success with exhausted agents into a failure, for another reporter.
+/// A reporter that turns a success with exhausted agents into a failure, for another reporter.
 pub struct FailOnLimitReporter(Box<dyn Reporter + Send>);
 
 impl FailOnLimitReporter {
@@ -16,7 +16,7 @@ impl FailOnLimitReporter {
 impl Reporter for FailOnLimitReporter {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
         let refused = match &record.event {
-            Event::RunEnded(ended) => ended.refuse_exhausted(),
+            Event::RunEnded(ended) => ended.to_exhausted_failure(),
             _ => None,
         };
         match refused {

@@ -1,13 +1,13 @@
-//! Reports of runs and findings. Only this module formats them.
+//! The reports of runs, findings and graphs, in all formats.
 //!
-//! **Invariant:** a reporter receives an event after it was committed, and changes nothing.
+//! **Invariant:** a reporter receives an event after the event was committed, and changes nothing.
 //!
-//! A run as text for people, as JSON and as events; findings as text, as JSON, and in the formats of CI (`report/github.rs`,
-//! `report/sarif.rs`, `report/junit.rs`, all of them implementations of the trait in `report/form.rs`); graphs (`report/graph/`): one
-//! picture is computed, and each format writes it; SVG also needs coordinates, which `report/graph/layout/` computes; a story
-//! (`report/story/`) on a terminal, as JSON, as Markdown and as a page. `--output events` uses the encoder of `core::records`, so it prints
-//! the lines of the journal. Everything that is printed passes one writer, `report/door/`: it spells out what would steer a terminal, and
-//! lets pass only styles that carry the number of this process, which only `report/door/ink.rs` writes.
+//! Runs are reported as text for users, as JSON and as events. Findings are reported as text, as JSON, and in the formats of CI
+//! (`report/github.rs`, `report/sarif.rs`, `report/junit.rs`), which all implement the trait in `report/form.rs`. Graphs (`report/graph/`)
+//! are computed once as a picture, which each format renders; SVG also needs the coordinates of `report/graph/layout/`. Stories
+//! (`report/story/`) are rendered for a terminal, as JSON, as Markdown and as HTML. `--output events` uses the encoder of `core::records`,
+//! so it prints the lines of the journal. All printed text passes one writer (`report/sanitized_writer/`), which escapes control
+//! characters, and keeps only styles with the random mark of this process.
 
 mod console;
 mod context_window;
@@ -39,11 +39,11 @@ pub use ensemble_core::reporter::{NoReporter, Reporter};
 
 pub use console::{ConsoleOptions, ConsoleWriter};
 pub use events::JsonEventPrinter;
-pub use form::{FileFindings, FindingsReportFormat, ReportTotals};
+pub use form::{FileFindings, FindingsReportFormat, FindingsReportTotals};
 pub use format::format_count;
-pub use github::GithubForm;
+pub use github::GithubFindingsFormat;
 pub use human::{HumanReporter, OutputVerbosity};
-pub use junit::JunitForm;
+pub use junit::JunitFindingsFormat;
 pub use limit_refusal::FailOnLimitReporter;
-pub use sarif::{SarifForm, SarifRule};
+pub use sarif::{SarifFindingsFormat, SarifRule};
 pub use wrap::{LineWidth, indent_later_lines};

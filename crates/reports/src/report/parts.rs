@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ensemble_core::conversation::PartEnded;
+use ensemble_core::conversation::PartAttemptEnded;
 use ensemble_history::OutputView;
 use ensemble_language::ensemble::ForEachSpec;
 use serde_json::Value;
@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::format::{BAD, CAUTION, DIM, ShortenedText, failure_kind_word, format_count, format_duration};
 use super::values::{self, render_value};
 
-/// Maximum number of parts that are listed individually by default, and of listed failures.
+/// The maximum number of parts that are listed individually by default, and of listed failures.
 const MAX_LISTED_PARTS: usize = 8;
 
-/// Parts of one execution, in the order of the list.
+/// A summary of the parts of one execution, in the order of the list.
 #[derive(Debug)]
 pub(super) struct PartsSummary<'p> {
-    last_by_part: BTreeMap<u32, &'p PartEnded>,
+    last_by_part: BTreeMap<u32, &'p PartAttemptEnded>,
     /// The number of attempts that another attempt followed.
     retries: usize,
     /// The number of items.
@@ -25,7 +25,7 @@ pub(super) struct PartsSummary<'p> {
 
 impl<'p> PartsSummary<'p> {
     /// Summarizes the parts of these events. Returns `None` without events.
-    pub(super) fn from_events(parts: impl IntoIterator<Item = &'p PartEnded>) -> Option<Self> {
+    pub(super) fn from_events(parts: impl IntoIterator<Item = &'p PartAttemptEnded>) -> Option<Self> {
         let mut summary = Self {
             last_by_part: BTreeMap::new(),
             retries: 0,
@@ -43,20 +43,20 @@ impl<'p> PartsSummary<'p> {
     }
 
     /// Returns the first failed part in the order of the list.
-    pub(super) fn first_failed_part(&self) -> Option<&'p PartEnded> {
+    pub(super) fn first_failed_part(&self) -> Option<&'p PartAttemptEnded> {
         self.failed_parts().next()
     }
 
     /// Iterates over the failed parts.
-    fn failed_parts(&self) -> impl Iterator<Item = &'p PartEnded> {
+    fn failed_parts(&self) -> impl Iterator<Item = &'p PartAttemptEnded> {
         self.last_by_part
             .values()
             .copied()
             .filter(|part| part.failure().is_some())
     }
 
-    /// Renders the counts: `12 parts: 10 succeeded, 2 failed`. If `is_over`, open parts count as stopped.
-    pub(super) fn counts_text(&self, is_over: bool) -> String {
+    /// Renders the counts: `12 parts: 10 succeeded, 2 failed`. With `is_over`, open parts count as stopped.
+    pub(super) fn render_part_counts(&self, is_over: bool) -> String {
         let failed = self.failed_parts().count();
         let succeeded = self.last_by_part.len() - failed;
         let reused = self.last_by_part.values().filter(|part| part.reused).count();
@@ -106,7 +106,7 @@ impl<'p> PartsSummary<'p> {
             } else if is_short {
                 let output = part
                     .output()
-                    .map_or_else(String::new, |output| output_line(output, whole));
+                    .map_or_else(String::new, |output| render_output_line(output, whole));
                 let took = match (whole, part.reused) {
                     (true, true) => format!(" {DIM}reused{DIM:#}"),
                     (true, false) => format!(" {DIM}{}{DIM:#}", format_duration(part.execution_time)),
@@ -147,10 +147,10 @@ pub(super) fn without_part_keys(output: &Value) -> Value {
 }
 
 /// Returns the warnings of all attempts of the parts, in the order of the list, each with the key of its part.
-pub(super) fn list_part_warnings(parts: &[PartEnded]) -> Vec<String> {
-    let mut in_order: Vec<&PartEnded> = parts.iter().filter(|part| !part.warnings.is_empty()).collect();
+pub(super) fn list_part_warnings(parts: &[PartAttemptEnded]) -> Vec<String> {
+    let mut in_order: Vec<&PartAttemptEnded> = parts.iter().filter(|part| !part.warnings.is_empty()).collect();
     in_order.sort_by_key(|part| (part.part, part.attempt));
-    let list = |part: &PartEnded| {
+    let list = |part: &PartAttemptEnded| {
         let key = part_key_on_one_line(part);
         let warnings = part.warnings.iter();
         warnings.map(|warning| format!("[{key}] {warning}")).collect::<Vec<_>>()
@@ -159,12 +159,12 @@ pub(super) fn list_part_warnings(parts: &[PartEnded]) -> Vec<String> {
 }
 
 /// Returns the key of a part on one line, shortened.
-fn part_key_on_one_line(part: &PartEnded) -> String {
+fn part_key_on_one_line(part: &PartAttemptEnded) -> String {
     values::shorten_text(&part.key.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// Renders an output on one line: its response, or its keys.
-fn output_line(output: &Value, whole: bool) -> String {
+fn render_output_line(output: &Value, whole: bool) -> String {
     let text = match output.as_object() {
         Some(object) if object.len() == 1 && object.contains_key("response") => render_value(&object["response"], true),
         Some(object) => {
@@ -189,8 +189,8 @@ mod tests {
     use ensemble_core::conversation::ExecutionEnd;
     use ensemble_language::data::{ExecutionFailure, FailureKind};
 
-    fn part(index: u32, count: u32, error: Option<&str>) -> PartEnded {
-        PartEnded {
+    fn part(index: u32, count: u32, error: Option<&str>) -> PartAttemptEnded {
+        PartAttemptEnded {
             turn: 1,
             agent: "a".into(),
             execution: 1,
@@ -220,9 +220,9 @@ mod tests {
     #[test]
     fn a_hundred_parts_are_one_line_and_their_failures_are_told() {
         let failed = |index: u32| [3, 70].contains(&index).then_some("no\nsuch file");
-        let all: Vec<PartEnded> = (0..100).map(|index| part(index, 100, failed(index))).collect();
+        let all: Vec<PartAttemptEnded> = (0..100).map(|index| part(index, 100, failed(index))).collect();
         let parts = PartsSummary::from_events(&all).expect("parts");
-        assert_eq!(parts.counts_text(true), "100 parts: 98 succeeded, 2 failed");
+        assert_eq!(parts.render_part_counts(true), "100 parts: 98 succeeded, 2 failed");
         let lines = parts.render_part_lines(false);
         assert_eq!(plain(&lines.text), "[k3] failed (exit): no\n[k70] failed (exit): no\n");
         assert!(lines.has_cut);
@@ -236,18 +236,18 @@ mod tests {
 
     #[test]
     fn a_few_parts_are_listed() {
-        let again = PartEnded {
+        let again = PartAttemptEnded {
             pause: Some(1.0),
             ..part(0, 3, Some("busy"))
         };
         let all = [part(1, 3, None), again, part(0, 3, None)];
         let parts = PartsSummary::from_events(&all).expect("parts");
         assert_eq!(
-            parts.counts_text(true),
+            parts.render_part_counts(true),
             "3 parts: 2 succeeded, 1 stopped, 1 attempt repeated"
         );
         assert_eq!(
-            parts.counts_text(false),
+            parts.render_part_counts(false),
             "3 parts: 2 succeeded, 1 open, 1 attempt repeated"
         );
         assert_eq!(plain(&parts.render_part_lines(false).text), "[k0] n: 0\n[k1] n: 1\n");

@@ -1,4 +1,4 @@
-//! What the models of an execution thought, which is no part of their replies.
+//! The reasoning of the models of an execution, which is not part of their replies.
 
 use ensemble_core::conversation::ExecutionFinished;
 use ensemble_core::thread::Reasoning;

@@ -11,7 +11,7 @@ use super::values::shorten_text;
 /// The number of groups that are shown by default.
 const MAX_REASON_GROUPS: usize = 6;
 
-/// Reasons for agents that do not run, as printed for earlier turns.
+/// The reasons for skipped agents that were printed for earlier turns.
 #[derive(Debug, Default)]
 pub(super) struct ShownReasons(HashMap<Arc<str>, String>);
 

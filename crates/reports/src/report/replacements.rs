@@ -1,4 +1,4 @@
-//! What stood in for models, agents and people in a run, in words that all reports share.
+//! The descriptions of stubs and simulations in a run, which all reports share.
 
 use ensemble_core::conversation::RunStarted;
 
@@ -18,7 +18,7 @@ pub(crate) fn describe_replacements(started: &RunStarted) -> Vec<(&'static str, 
         replacements.push(("stubs", format!("stubs replaced {}", agents.join(", "))));
     }
     let all = || started.responders.iter();
-    let is_generator = |profile: &str| profile == RunStarted::GENERATOR;
+    let is_generator = |profile: &str| profile == RunStarted::GENERATOR_RESPONDER;
     let models: Vec<String> = all()
         .filter(|(_, profile)| !is_generator(profile))
         .map(|(agent, profile)| format!("{agent} ({profile})"))

@@ -1,19 +1,19 @@
 //! Findings as SARIF 2.1.0, for code scanning services.
 //!
-//! Every code is a rule of the driver, with or without findings: a service shows which rules were checked.
+//! Every code is a rule of the driver, even without findings, so that a service shows the checked rules.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::diagnostics::{find_source, fix_title};
+use super::diagnostics::{find_source_by_name, fix_title};
 use super::file_names::relative_uri;
-use super::form::{FileFindings, FindingsReportFormat, ReportTotals, render_json_items};
+use super::form::{FileFindings, FindingsReportFormat, FindingsReportTotals, render_json_items};
 use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::TextFix;
 
-/// Description of a finding code.
+/// A description of a finding code, as a rule of the log.
 #[derive(Debug, Clone, Copy)]
 pub struct SarifRule {
     /// The code.
@@ -24,16 +24,16 @@ pub struct SarifRule {
     pub explanation: &'static str,
 }
 
-/// SARIF log with one run.
+/// A report as a SARIF log with one run.
 #[derive(Debug)]
-pub struct SarifForm<'f> {
+pub struct SarifFindingsFormat<'f> {
     /// Every code that a finding can have.
     pub rules: Vec<SarifRule>,
     /// The folder to which file names are relative.
     pub folder: &'f Path,
 }
 
-impl FindingsReportFormat for SarifForm<'_> {
+impl FindingsReportFormat for SarifFindingsFormat<'_> {
     fn render_header(&self) -> String {
         let run = json!({
             "tool": {"driver": {
@@ -68,7 +68,7 @@ impl FindingsReportFormat for SarifForm<'_> {
         ","
     }
 
-    fn render_footer(&self, totals: &ReportTotals, _held: &str) -> String {
+    fn render_footer(&self, totals: &FindingsReportTotals, _held: &str) -> String {
         let close = if totals.is_blank { "]" } else { "\n      ]" };
         format!("{close}\n    }}\n  ]\n}}\n")
     }
@@ -118,7 +118,7 @@ fn finding_to_json(diagnostic: &Diagnostic, rules: &[SarifRule], folder: &Path) 
 
 /// Converts a fix to JSON. Returns `None` if a source is unknown.
 fn fix_json(diagnostic: &Diagnostic, fix: &TextFix, folder: &Path) -> Option<Value> {
-    let source = find_source(diagnostic, &fix.file)?;
+    let source = find_source_by_name(diagnostic, &fix.file)?;
     let replacements = fix.edits.iter().map(|edit| {
         json!({
             "deletedRegion": region_json(source, edit.span),

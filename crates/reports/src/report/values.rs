@@ -1,4 +1,4 @@
-//! Outputs and their values, for users.
+//! Outputs and their values as text for users.
 
 use ensemble_history::OutputView;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Lines of a terminal, broken between words, with a hanging indent.
+//! The wrapping of lines for a terminal: between words, with a hanging indent.
 //!
 //! Only output to a terminal is wrapped. Output to a pipe keeps its lines, so that programs can rely on them.
 //! Preformatted lines are never changed: lines that begin with a blank, code blocks and tables.
@@ -14,18 +14,18 @@ const MAX_COLUMNS: usize = 80;
 /// The minimum width of the parts of a line.
 const MIN_COLUMNS: usize = 20;
 
-/// The additional indent of the second and later rows of our own sentences.
+/// The additional indent of the second and later rows of sentences of the program.
 const LATER_ROW_INDENT: usize = 2;
 
-/// Maximum length of the lines of a stream.
+/// The maximum length of the lines of a stream. `UNLIMITED` breaks no lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineWidth(Option<usize>);
 
 impl LineWidth {
-    /// Width of streams that are not terminals: lines are never broken.
+    /// The width of a stream that is not a terminal. Lines are never broken.
     pub const UNLIMITED: Self = Self(None);
 
-    /// Returns the width for a terminal with this number of columns; 80 if the terminal does not report it.
+    /// Returns the width for a terminal with this number of columns. Returns 80 columns if the terminal does not report its width.
     pub fn for_terminal(columns: Option<u16>) -> Self {
         let columns = columns.map_or(MAX_COLUMNS, usize::from);
         Self(Some(columns.clamp(MIN_COLUMNS, MAX_COLUMNS)))
@@ -51,7 +51,7 @@ impl LineWidth {
         for line in text.split_inclusive('\n') {
             let trimmed_line = line.trim_start_matches(' ');
             let mut wrapper = TextWrapper::new(self, line.len() - trimmed_line.len());
-            wrapper.kind = LineKind::Sentence;
+            wrapper.kind = WrappedLineKind::Sentence;
             wrapper.breaks_words = breaks_words;
             wrapper.push_text(trimmed_line, &mut wrapped);
             wrapper.finish_text(&mut wrapped);
@@ -76,9 +76,9 @@ impl LineWidth {
     }
 }
 
-/// Kind of a line, which decides about its wrapping and the indent of later rows.
+/// The kind of a line, which decides how the line is wrapped and how later rows are indented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LineKind {
+enum WrappedLineKind {
     /// The first word has not been read.
     Unknown,
     /// One of our own sentences.
@@ -89,7 +89,7 @@ enum LineKind {
     Verbatim,
 }
 
-/// Wrapper of a text that arrives in pieces.
+/// A wrapper that breaks a text that arrives in pieces into rows.
 #[derive(Debug)]
 pub(super) struct TextWrapper {
     width: LineWidth,
@@ -97,17 +97,17 @@ pub(super) struct TextWrapper {
     indent: usize,
     /// The additional columns before later rows of the same line.
     later_indent: usize,
-    kind: LineKind,
+    kind: WrappedLineKind,
     /// The columns that the current row contains; 0: the row is empty.
     column: usize,
-    /// The blanks after the last word, written before the next word unless a new row begins there.
+    /// The blanks after the last word, which are written before the next word unless a new row starts there.
     blanks: String,
     /// A word whose end has not been read.
     word: String,
     /// The marks that opened the current code block.
     fence: Option<String>,
     speller: StreamTextEscaper,
-    /// Whether a word that is longer than a row is broken.
+    /// True if a word that is longer than a row is broken.
     breaks_words: bool,
 }
 
@@ -118,7 +118,7 @@ impl TextWrapper {
             width,
             indent,
             later_indent: 0,
-            kind: LineKind::Unknown,
+            kind: WrappedLineKind::Unknown,
             column: 0,
             blanks: String::new(),
             word: String::new(),
@@ -146,14 +146,16 @@ impl TextWrapper {
                     self.write_pending_word(out);
                     self.write_line_break(out);
                 }
-                ' ' | '\t' if self.kind == LineKind::Unknown && self.word.is_empty() => {
-                    self.kind = LineKind::Verbatim;
+                ' ' | '\t' if self.kind == WrappedLineKind::Unknown && self.word.is_empty() => {
+                    self.kind = WrappedLineKind::Verbatim;
                     self.write_unwrapped(character.encode_utf8(&mut [0; 4]), out);
                 }
-                _ if self.kind == LineKind::Verbatim => self.write_unwrapped(character.encode_utf8(&mut [0; 4]), out),
+                _ if self.kind == WrappedLineKind::Verbatim => {
+                    self.write_unwrapped(character.encode_utf8(&mut [0; 4]), out)
+                }
                 ' ' | '\t' => {
                     self.write_pending_word(out);
-                    if self.kind == LineKind::Verbatim {
+                    if self.kind == WrappedLineKind::Verbatim {
                         self.write_unwrapped(character.encode_utf8(&mut [0; 4]), out);
                     } else {
                         self.blanks.push(' ');
@@ -173,7 +175,7 @@ impl TextWrapper {
     pub(super) fn finish_text(&mut self, out: &mut String) {
         self.write_pending_word(out);
         self.blanks.clear();
-        self.kind = LineKind::Unknown;
+        self.kind = WrappedLineKind::Unknown;
     }
 
     /// Ends the current line, if there is one.
@@ -190,7 +192,7 @@ impl TextWrapper {
         self.column = 0;
         self.later_indent = 0;
         self.blanks.clear();
-        self.kind = LineKind::Unknown;
+        self.kind = WrappedLineKind::Unknown;
     }
 
     /// Writes text without wrapping.
@@ -199,14 +201,14 @@ impl TextWrapper {
             return;
         }
         if self.column == 0 {
-            self.begin_row(self.indent, out);
+            self.write_row_indent(self.indent, out);
         }
         out.push_str(text);
         self.column += 1;
     }
 
     /// Writes the indent of a row.
-    fn begin_row(&mut self, indent: usize, out: &mut String) {
+    fn write_row_indent(&mut self, indent: usize, out: &mut String) {
         out.extend(std::iter::repeat_n(' ', indent));
         self.column = indent;
     }
@@ -217,10 +219,10 @@ impl TextWrapper {
             return;
         }
         let word = std::mem::take(&mut self.word);
-        if self.column == 0 && self.kind != LineKind::Verbatim {
+        if self.column == 0 && self.kind != WrappedLineKind::Verbatim {
             self.detect_line_kind(&word);
         }
-        if self.kind == LineKind::Verbatim {
+        if self.kind == WrappedLineKind::Verbatim {
             self.write_unwrapped(&word, out);
             return;
         }
@@ -228,10 +230,10 @@ impl TextWrapper {
         let columns = display_width(&word);
         let has_words = self.column > self.indent;
         if self.column == 0 {
-            self.begin_row(self.indent, out);
+            self.write_row_indent(self.indent, out);
         } else if has_words && self.column + self.blanks.len() + columns > max_columns {
             out.push('\n');
-            self.begin_row(self.indent + self.later_indent, out);
+            self.write_row_indent(self.indent + self.later_indent, out);
         } else {
             out.push_str(&self.blanks);
             self.column += self.blanks.len();
@@ -250,7 +252,7 @@ impl TextWrapper {
             let columns = character.width().unwrap_or(0);
             if self.column + columns > most {
                 out.push('\n');
-                self.begin_row(self.indent + self.later_indent, out);
+                self.write_row_indent(self.indent + self.later_indent, out);
             }
             out.push(character);
             self.column += columns;
@@ -259,7 +261,7 @@ impl TextWrapper {
 
     /// Determines the kind of the line from its first word.
     fn detect_line_kind(&mut self, word: &str) {
-        if self.kind == LineKind::Sentence {
+        if self.kind == WrappedLineKind::Sentence {
             self.later_indent = LATER_ROW_INDENT;
             return;
         }
@@ -274,8 +276,8 @@ impl TextWrapper {
             }
         }
         self.kind = match is_fence || was_inside || word.starts_with('|') {
-            true => LineKind::Verbatim,
-            false => LineKind::Words,
+            true => WrappedLineKind::Verbatim,
+            false => WrappedLineKind::Words,
         };
         self.later_indent = later_row_indent(word);
     }

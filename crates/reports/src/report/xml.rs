@@ -1,4 +1,4 @@
-//! Text inside XML.
+//! The escaping of text in XML.
 
 /// Escapes text for XML content and attributes. Replaces characters that XML does not allow.
 pub(super) fn escape_xml(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! The records of a run in the engine's state.
+//! Records of a run in the engine's state.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{ConversationState, Event, ExecutionProgress, IllegalRecord, Record};
 use ensemble_core::request::{PendingRequest, RequestDigest};
 use ensemble_core::store::RunId;
-use ensemble_history::{RunDriver, RunHistory};
+use ensemble_history::{DriverProcess, RunHistory};
 use ensemble_project::PreparedEnsemble;
-use ensemble_remote::protocol::{InnerRunLines, RunBrief, RunStartRequest, format_lines};
+use ensemble_remote::protocol::{NestedRunLines, RunBrief, RunStartRequest, encode_record_lines};
 use restate_sdk::prelude::*;
 
 use super::news_promise_name;
@@ -16,19 +16,19 @@ use crate::run_snapshot::{FoldedRun, RunSnapshot};
 use crate::worker::RestateWorker;
 
 /// The state entry with what the run was started with.
-pub(super) const START: &str = "start";
+pub(super) const START_KEY: &str = "start";
 /// The state entry with what the run did until now.
-pub(super) const BRIEF: &str = "brief";
+pub(super) const BRIEF_KEY: &str = "brief";
 /// The beginning of the state entries with the runs inside the run.
-pub(super) const INSIDE: &str = "inside:";
+pub(super) const NESTED_KEY_PREFIX: &str = "inside:";
 /// The beginning of the state entries with records; the number of the first record follows.
-const RECORDS: &str = "records:";
+const RECORDS_KEY_PREFIX: &str = "records:";
 /// The number of bytes after which records begin another entry.
 const LARGEST_ENTRY: usize = 1 << 20;
 
 /// Returns the number of the first record of a state entry.
-pub(super) fn parse_chunk_key(key: &str) -> Option<u64> {
-    key.strip_prefix(RECORDS)?.parse().ok()
+pub(super) fn parse_records_key(key: &str) -> Option<u64> {
+    key.strip_prefix(RECORDS_KEY_PREFIX)?.parse().ok()
 }
 
 /// The log of a run: an entry of the engine's state for what is committed at once.
@@ -44,14 +44,14 @@ pub(super) struct WorkflowLog<'a> {
     open_turn: RunSnapshot,
     /// The id of the workflow.
     run: Arc<str>,
-    /// The time of the last record. The workflow reads no clock: its own records have the time of what came before.
+    /// Time of the last record. The workflow reads no clock, so its own records have the time of the record before.
     now: DateTime<Utc>,
     history: RunHistory,
     /// Clients can follow the run, which is not inside another.
     is_followed: bool,
     /// The run is about to end.
     is_stopping: bool,
-    /// The first record that could not follow the others. It was not committed, and the run stops.
+    /// First record that could not follow the others. The record was not committed, and the run stops.
     illegal: Option<IllegalRecord>,
 }
 
@@ -78,18 +78,19 @@ impl<'a> WorkflowLog<'a> {
         }
     }
 
+    /// Returns the state of the run.
     pub(super) fn run_state(&self) -> &ConversationState {
         &self.state
     }
 
-    /// Returns the id of the workflow that has the records.
+    /// Returns the id of the workflow of this log.
     pub(super) fn workflow_id(&self) -> &Arc<str> {
         &self.run
     }
 
-    /// Returns the summary of the run until now; `None` before the first record. The engine drives the run until its end.
-    pub(super) fn run_brief(&self) -> Option<RunBrief> {
-        let driver = RunDriver::Process(std::process::id());
+    /// Returns the summary of the present state of the run, as driven until its end. Returns `None` before the first record.
+    pub(super) fn summarize_as_running(&self) -> Option<RunBrief> {
+        let driver = DriverProcess::Process(std::process::id());
         let summary = self.history.summarize_run(RunId::new(&*self.run), driver)?;
         Some(RunBrief {
             is_stopping: self.is_stopping,
@@ -97,12 +98,12 @@ impl<'a> WorkflowLog<'a> {
         })
     }
 
-    /// Lets workers know whether they must stop the executions of the run.
-    pub(super) fn set_stopping(&mut self, is_stopping: bool) {
+    /// Publishes in the summary whether workers must stop the executions of the run.
+    pub(super) fn publish_stopping(&mut self, is_stopping: bool) {
         self.is_stopping = is_stopping;
         self.store_records();
-        if let Some(brief) = self.run_brief() {
-            self.ctx.set(BRIEF, Json(brief));
+        if let Some(brief) = self.summarize_as_running() {
+            self.ctx.set(BRIEF_KEY, Json(brief));
         }
     }
 
@@ -111,15 +112,16 @@ impl<'a> WorkflowLog<'a> {
         self.now
     }
 
-    /// Advances the time to at least this instant.
-    pub(super) fn advance_to(&mut self, at: DateTime<Utc>) {
+    /// Advances the time of the log to at least this time.
+    pub(super) fn advance_time_to(&mut self, at: DateTime<Utc>) {
         self.now = self.now.max(at);
     }
 
+    /// Commits the events as records with the time of the last record.
     pub(super) fn commit_events<const N: usize>(&mut self, events: [Event; N]) {
         let at = self.now;
         let seq = self.state.next_seq();
-        self.commit_records(
+        self.renumber_and_commit_records(
             (seq..)
                 .zip(events)
                 .map(|(seq, event)| Record { seq, at, event })
@@ -127,14 +129,14 @@ impl<'a> WorkflowLog<'a> {
         );
     }
 
-    /// Returns an error after a record that could not follow the others.
-    pub(super) fn check_records(&self) -> Result<(), TerminalError> {
+    /// Returns an error if a record could not follow the others.
+    pub(super) fn check_no_illegal_record(&self) -> Result<(), TerminalError> {
         let stopped = |illegal: &IllegalRecord| TerminalError::new(illegal.to_string());
         self.illegal.as_ref().map_or(Ok(()), |illegal| Err(stopped(illegal)))
     }
 
-    /// Commits records that a worker made, with the numbers and times of this log.
-    pub(super) fn commit_records(&mut self, mut records: Vec<Record>) {
+    /// Commits records of a worker with the numbers of this log and with times that never decrease. Updates the summary.
+    pub(super) fn renumber_and_commit_records(&mut self, mut records: Vec<Record>) {
         let first = self.state.next_seq();
         for (seq, record) in (first..).zip(&mut records) {
             record.seq = seq;
@@ -150,7 +152,7 @@ impl<'a> WorkflowLog<'a> {
         if records.is_empty() {
             return;
         }
-        let lines = format_lines(&records);
+        let lines = encode_record_lines(&records);
         if let Err(illegal) = self.open_turn.push_records(records) {
             self.illegal.get_or_insert(illegal);
         }
@@ -170,9 +172,9 @@ impl<'a> WorkflowLog<'a> {
         let Some((first, lines)) = self.unstored.take() else {
             return;
         };
-        self.ctx.set(&format!("{RECORDS}{first:012}"), lines);
-        if let Some(brief) = self.run_brief() {
-            self.ctx.set(BRIEF, Json(brief));
+        self.ctx.set(&format!("{RECORDS_KEY_PREFIX}{first:012}"), lines);
+        if let Some(brief) = self.summarize_as_running() {
+            self.ctx.set(BRIEF_KEY, Json(brief));
         }
         if self.is_followed {
             self.ctx.resolve_promise(&news_promise_name(first), true);
@@ -184,31 +186,31 @@ impl<'a> WorkflowLog<'a> {
         self.worker.offer_snapshot(&self.run, &self.open_turn);
     }
 
-    /// Commits the records of the workflow that drove this run before, with their times.
-    pub(super) fn take_over(&mut self, records: Vec<Record>) {
+    /// Commits the records of the earlier workflow of this run, with their times.
+    pub(super) fn commit_earlier_workflow(&mut self, records: Vec<Record>) {
         if let Some(first) = records.first() {
             self.now = first.at;
         }
-        self.commit_records(records);
+        self.renumber_and_commit_records(records);
     }
 
-    /// Keeps the runs inside an execution.
-    pub(super) fn store_inner_runs(&self, agent: &str, inside: &[InnerRunLines]) {
+    /// Stores the nested runs of an execution.
+    pub(super) fn store_nested_runs_of_agent(&self, agent: &str, inside: &[NestedRunLines]) {
         if !inside.is_empty() {
-            let key = format!("{INSIDE}{agent}:{:012}", self.state.next_seq());
+            let key = format!("{NESTED_KEY_PREFIX}{agent}:{:012}", self.state.next_seq());
             self.ctx.set(&key, Json(inside.to_vec()));
         }
     }
 
-    /// Keeps a run inside this one that is a workflow. It takes the place of the workflow that drove it before.
-    pub(super) fn store_child_run(&self, child: InnerRunLines) {
-        let key = format!("{INSIDE}{}", child.name);
+    /// Stores a nested run that is a workflow. Replaces the earlier workflow of the run.
+    pub(super) fn store_nested_workflow(&self, child: NestedRunLines) {
+        let key = format!("{NESTED_KEY_PREFIX}{}", child.name);
         self.ctx.set(&key, Json(vec![child]));
     }
 
-    /// Finds the request with this digest, or the first one: the agent whose execution waits, the number of the execution, and the
-    /// request. Returns `None` if nothing waits.
-    pub(super) fn find_question(&self, digest: &RequestDigest) -> Option<(Arc<str>, u32, PendingRequest)> {
+    /// Finds the pending request with this digest, or the first pending request. Returns the agent and the number of the waiting
+    /// execution, and the request. Returns `None` if no execution waits.
+    pub(super) fn find_request_or_first(&self, digest: &RequestDigest) -> Option<(Arc<str>, u32, PendingRequest)> {
         let slots = self.state.open_turn()?.slots.iter();
         let waiting = slots.flat_map(|slot| match &slot.progress {
             ExecutionProgress::Waiting(requests) => requests.iter().map(move |request| (slot, request)).collect(),

@@ -1,23 +1,23 @@
-//! The time limit of a turn, which the run keeps for its executions.
+//! Time limit of a turn, which the workflow measures for its executions.
 
 use std::sync::Arc;
 
-use ensemble_core::executor::queue_executions;
+use ensemble_core::executor::list_pending_executions;
 use restate_sdk::context::DurableFuture;
 use restate_sdk::prelude::*;
 
-use super::{RunDrive, WakeReason};
+use super::{WorkflowRunDrive, WorkflowWakeReason};
 
-/// A turn whose time is measured: anew each time that the run goes on in it.
+/// Turn whose time is measured. Each segment of the run measures the turn anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MeasuredTurn {
+pub(super) struct MeasuredTurnKey {
     leg: u32,
     turn: u32,
 }
 
-impl RunDrive<'_> {
-    /// Measures the time of the open turn, from now on.
-    pub(super) fn measure_turn(&mut self) {
+impl WorkflowRunDrive<'_> {
+    /// Starts the timer for the time limit of the open turn, unless the timer is running.
+    pub(super) fn start_turn_timer(&mut self) {
         let Some(limit) = self.plan.ensemble().limits.turn_timeout else {
             return;
         };
@@ -25,34 +25,38 @@ impl RunDrive<'_> {
         if self.measured_turn != Some(now) {
             self.measured_turn = Some(now);
             self.turn_timed_out = false;
-            let timer = self.ctx.sleep(limit).map(move |_| WakeReason::TurnTimedOut(now));
+            let timer = self
+                .ctx
+                .sleep(limit)
+                .map(move |_| WorkflowWakeReason::TurnTimedOut(now));
             self.wake_futures.push(Box::pin(timer));
         }
     }
 
-    fn open_turn_measure(&self) -> MeasuredTurn {
-        MeasuredTurn {
+    /// Returns the open turn in this segment.
+    fn open_turn_measure(&self) -> MeasuredTurnKey {
+        MeasuredTurnKey {
             leg: self.segment,
             turn: self.log.run_state().turn_count(),
         }
     }
 
-    /// The time of a turn is up. Executions that have not begun have failed; those that wait for runs of their inner ensemble are
-    /// performed with what has ended. A worker that performs one measures the time, too.
-    pub(super) fn handle_turn_timeout(&mut self, measured: MeasuredTurn) {
+    /// Applies the time limit of the turn, if the turn is still open. Fails executions that have not started, and calls executions again that
+    /// wait for nested runs. A worker measures the time of its own execution.
+    pub(super) fn apply_turn_timeout(&mut self, measured: MeasuredTurnKey) {
         if measured != self.open_turn_measure() {
             return;
         }
         self.turn_timed_out = true;
-        let pending = queue_executions(self.log.run_state());
+        let pending = list_pending_executions(self.log.run_state());
         let names: Vec<Arc<str>> = pending
             .iter()
             .map(|agent| self.plan.agent_name(*agent).clone())
             .collect();
         for agent in names {
-            if !self.is_under_way(&agent) {
-                self.commit_start_timeout(&agent);
-            } else if !self.is_performed(&agent) {
+            if !self.is_execution_unfinished(&agent) {
+                self.commit_turn_timeout_failure(&agent);
+            } else if !self.has_running_call(&agent) {
                 self.call_execution(agent);
             }
         }

@@ -219,7 +219,9 @@ fn kill(child: &mut Child) {
 
 /// The engine, through the balancer, with patience for nodes that are killed.
 pub(crate) fn patient() -> EngineClient {
-    EngineClient::from_url(INGRESS).expect("an address").with_patience()
+    EngineClient::from_url(INGRESS)
+        .expect("an address")
+        .with_waiting_from_start()
 }
 
 /// Starts the ensemble of this file.

@@ -48,7 +48,7 @@ pub(crate) fn told(state: &ConversationState, records: &[Record]) -> Value {
 /// The same ensemble, run here.
 pub(crate) async fn here(runs: &Runs, file: &str) -> Value {
     let run = runs
-        .start_run(EnsembleRef::from_file(file), RunOptions::default())
+        .start_run(EnsembleRef::from_file_or_name(file), RunOptions::default())
         .await
         .expect("it starts");
     let stored = run.stored_run().clone();
@@ -61,9 +61,9 @@ pub(crate) async fn here(runs: &Runs, file: &str) -> Value {
 pub(crate) fn nested(run: Arc<dyn StoredRun>, runs: &Runs) -> BoxFuture<'_, Value> {
     Box::pin(async move {
         let mut inside = serde_json::Map::new();
-        for name in run.list_nested_names().await.expect("names") {
+        for name in run.list_nested_run_names().await.expect("names") {
             let inner = run
-                .find_nested(&name)
+                .find_nested_run(&name)
                 .await
                 .expect("it can be read")
                 .expect("it is there");
@@ -71,7 +71,10 @@ pub(crate) fn nested(run: Arc<dyn StoredRun>, runs: &Runs) -> BoxFuture<'_, Valu
             let Event::RunStarted(started) = &records[0].event else {
                 panic!("{name} does not start");
             };
-            let ready = runs.prepare_run(EnsembleRef::from_file(&*started.ensemble_file), RunOptions::default());
+            let ready = runs.prepare_run(
+                EnsembleRef::from_file_or_name(&*started.ensemble_file),
+                RunOptions::default(),
+            );
             let plan = ready.expect("the ensemble").prepared_ensemble().plan.clone();
             let state = folded(&plan, &records);
             let told = told(&state, &records);

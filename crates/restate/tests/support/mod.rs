@@ -374,7 +374,7 @@ async fn register(admin: &str, port: u16) {
 /// The runs of a folder, here.
 fn runs_of(folder: PathBuf) -> Runs {
     let host = RunHost::from_system().without_operator();
-    Runs::open(Project::from_folder(folder), host).with_store(Arc::new(MemoryStore::new()))
+    Runs::for_project(Project::from_folder(folder), host).with_store(Arc::new(MemoryStore::new()))
 }
 
 /// Returns the digest of the latest question in the records.
@@ -396,7 +396,7 @@ pub(crate) async fn start(engine: &Engine, file: &str, id: &str) -> Arc<Plan> {
 }
 
 async fn start_with(runs: &Runs, remote: &EngineClient, file: &str, id: &str) -> Arc<Plan> {
-    let ready = runs.prepare_run(EnsembleRef::from_file(file), RunOptions::default());
+    let ready = runs.prepare_run(EnsembleRef::from_file_or_name(file), RunOptions::default());
     let ready = ready.unwrap_or_else(|error| panic!("{file}: {error}"));
     let given = EngineRunOptions {
         answers: Default::default(),
@@ -406,7 +406,7 @@ async fn start_with(runs: &Runs, remote: &EngineClient, file: &str, id: &str) ->
     let start =
         RunStartRequest::from_ready_run(&ready, &RunId::new(id), Utc::now(), &given).expect("it is in the folder");
     let prepared = ready.prepared_ensemble();
-    remote.start_run(&start).await.expect("the engine takes it");
+    remote.start_run_once(&start).await.expect("the engine takes it");
     prepared.plan.clone()
 }
 

@@ -1,9 +1,9 @@
-//! Answers for single rows, and the table of open questions in which a person fills in the answers.
+//! The answers for single rows, and the table of open questions in which an operator fills in the answers.
 
 use std::collections::{HashMap, HashSet};
 
 use ensemble_agents::agent::kinds::input::PreparedAnswers;
-use ensemble_core::request::{PendingRequest, list_named_requests};
+use ensemble_core::request::{PendingRequest, list_best_matches};
 use ensemble_core::secrets::Secrets;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const COLUMNS: [&str; 7] = ["run", "id", "row", "agent", "question", "choices", 
 /// An answer for an input agent in one row of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowAnswer {
-    /// Where it was read.
+    /// The place of the answer in its table.
     pub place: RowPlace,
     /// The row: the id of its run, its cell in the column that names rows, or its number if there is no such column.
     pub row: String,
@@ -135,7 +135,7 @@ impl RowAnswers {
 
     /// Finds the answer to this question. Returns `None` if no answer names the question, or if the answer is not a text.
     fn find_answer_text(&self, question: &PendingRequest, pending: &[PendingRequest]) -> Option<String> {
-        let is_meant = |agent: &str| list_named_requests(agent, pending).contains(&question);
+        let is_meant = |agent: &str| list_best_matches(agent, pending).contains(&question);
         let (_, answer) = self.0.iter().find(|(agent, _)| is_meant(agent))?;
         answer.as_str().map(str::to_owned)
     }
@@ -147,7 +147,7 @@ pub(super) fn has_answer_for_any(answers: &PreparedAnswers, questions: &[Pending
         if question.is_permission() {
             return decides_tools;
         }
-        let is_meant = |(given, _): (&str, &str)| list_named_requests(given, questions).contains(&question);
+        let is_meant = |(given, _): (&str, &str)| list_best_matches(given, questions).contains(&question);
         answers.option_answers().any(is_meant)
             || answers
                 .find_file_answer(&question.address, question.execution)

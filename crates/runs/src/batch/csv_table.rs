@@ -1,10 +1,10 @@
 //! CSV and TSV: cells in lines, each with its line and column.
 //!
-//! The library that writes tables reads a quote that is never closed, or text after a closing quote, without an error, so
-//! tables are read here. The rules are those of RFC 4180; the end of a line is LF, CR LF or CR.
+//! The library that writes tables accepts a quote that is never closed, and text after a closing quote, without an error. So this module
+//! parses tables itself. The rules are those of RFC 4180; the end of a line is LF, CR LF or CR.
 //!
-//! If a quote is never closed, or if text follows the quote that closes it in another line, its cell ends with its first line.
-//! So the lines after it are read.
+//! If a quote is never closed, or if text follows a closing quote in a later line, the cell ends with its first line, so that the lines
+//! after it are parsed as well.
 //!
 //! Invariant: no cell is changed, and every error of a table is reported.
 
@@ -15,7 +15,7 @@ use super::row_place::{RowError, RowPlace, sort_errors};
 
 /// A position in a table: line and column from 1. Columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct CellLineColumn {
+struct CellPosition {
     line: usize,
     column: usize,
 }
@@ -23,14 +23,14 @@ struct CellLineColumn {
 /// A cell with the position of its first character.
 struct Cell {
     text: String,
-    start: CellLineColumn,
+    start: CellPosition,
     is_quoted: bool,
 }
 
 /// The cells of a line, and the position after the last one.
 struct CellLine {
     cells: Vec<Cell>,
-    end: CellLineColumn,
+    end: CellPosition,
 }
 
 /// A reader that splits the text of a table into lines of cells.
@@ -39,17 +39,18 @@ struct CsvCellReader<'t> {
     delimiter: char,
     /// The number of bytes that were read.
     offset: usize,
-    position: CellLineColumn,
-    errors: Vec<(CellLineColumn, &'static str)>,
+    position: CellPosition,
+    errors: Vec<(CellPosition, &'static str)>,
 }
 
 impl<'t> CsvCellReader<'t> {
+    /// Creates a reader at the start of the text.
     fn new(text: &'t str, delimiter: char) -> Self {
         Self {
             text,
             delimiter,
             offset: 0,
-            position: CellLineColumn { line: 1, column: 1 },
+            position: CellPosition { line: 1, column: 1 },
             errors: Vec::new(),
         }
     }
@@ -67,7 +68,7 @@ impl<'t> CsvCellReader<'t> {
             match character {
                 '\n' if before == '\r' => {}
                 '\n' | '\r' => {
-                    self.position = CellLineColumn {
+                    self.position = CellPosition {
                         line: self.position.line + 1,
                         column: 1,
                     }
@@ -178,7 +179,7 @@ struct TableHeader {
 
 impl TableHeader {
     /// Reads the column names from the first line. Adds errors for empty, repeated and wrongly delimited names.
-    fn parse_header(line: CellLine, delimiter: char, errors: &mut Vec<(CellLineColumn, String)>) -> Self {
+    fn parse_header(line: CellLine, delimiter: char, errors: &mut Vec<(CellPosition, String)>) -> Self {
         let mut known = HashSet::new();
         for cell in &line.cells {
             if cell.text.trim().is_empty() {
@@ -186,7 +187,7 @@ impl TableHeader {
             } else if !known.insert(cell.text.clone()) {
                 errors.push((cell.start, format!("the column `{}` occurs twice", cell.text)));
             }
-            errors.extend(find_delimiter_error(cell, delimiter));
+            errors.extend(find_wrong_delimiter(cell, delimiter));
         }
         Self {
             names: line.cells.into_iter().map(|cell| cell.text).collect(),
@@ -194,11 +195,11 @@ impl TableHeader {
     }
 
     /// Converts the cells of a line to a row. Omits empty cells and cells without a column name. Returns `None` after an error.
-    fn read_row(
+    fn to_table_row(
         &self,
         source: &RowPlace,
         line: CellLine,
-        errors: &mut Vec<(CellLineColumn, String)>,
+        errors: &mut Vec<(CellPosition, String)>,
     ) -> Option<TableRow> {
         let (count, expected) = (line.cells.len(), self.names.len());
         if count != expected {
@@ -224,7 +225,7 @@ impl TableHeader {
 }
 
 /// Returns an error if an unquoted column name contains the delimiter of another format.
-fn find_delimiter_error(cell: &Cell, delimiter: char) -> Option<(CellLineColumn, String)> {
+fn find_wrong_delimiter(cell: &Cell, delimiter: char) -> Option<(CellPosition, String)> {
     let others: &[(char, &str)] = match delimiter {
         '\t' => &[],
         _ => &[(';', "a semicolon"), ('\t', "a tab")],
@@ -242,7 +243,7 @@ fn find_delimiter_error(cell: &Cell, delimiter: char) -> Option<(CellLineColumn,
         '\t' => "separate the cells with commas, or give the file a name that ends with .tsv",
         _ => "separate the cells with commas, or put the name in quotes",
     };
-    let position = CellLineColumn {
+    let position = CellPosition {
         line: cell.start.line,
         column: cell.start.column + offset,
     };
@@ -262,7 +263,7 @@ pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> ParsedTable {
     let is_delimited = first
         .cells
         .iter()
-        .all(|cell| find_delimiter_error(cell, delimiter).is_none());
+        .all(|cell| find_wrong_delimiter(cell, delimiter).is_none());
     let header = TableHeader::parse_header(first, delimiter, &mut errors);
     let mut rows = Vec::new();
     let mut error_count = reader.errors.len();
@@ -270,7 +271,7 @@ pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> ParsedTable {
         // The quotes of a line that is wrong can hide delimiters.
         let is_sound = reader.errors.len() == std::mem::replace(&mut error_count, reader.errors.len());
         if is_delimited && is_sound {
-            rows.extend(header.read_row(&source, line, &mut errors));
+            rows.extend(header.to_table_row(&source, line, &mut errors));
         }
     }
     errors.extend(

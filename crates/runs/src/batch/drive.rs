@@ -1,4 +1,4 @@
-//! Working on a batch: several runs at once, until all rows have ended, the money is spent, or somebody stops it.
+//! The work on a batch: several runs in parallel, until all rows have ended, the cost limit is reached, or the work is stopped.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -9,7 +9,7 @@ use ensemble_agents::agent::kinds::input::PreparedAnswers;
 use ensemble_core::conversation::{CompletionReason, RunCanceller};
 use ensemble_core::executor::WallClock;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{ReadError, RunId, RunStore, StoreError, StoredRun};
+use ensemble_core::store::{LogReadError, RunId, RunStore, StoreError, StoredRun};
 use ensemble_language::data::{Cost, sha256_of_text};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
@@ -21,16 +21,16 @@ use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::start::ready::ReadyRun;
 use crate::start::recorded_run::RecordedRun;
-use crate::start::runs::{HeldRun, WhichRun};
+use crate::start::runs::{LeasedRun, RunSelector};
 
 /// The options for the work on a batch: the number of parallel runs, a cost limit and a durable engine.
 #[derive(Clone)]
 pub struct BatchOptions {
-    /// The largest number of runs at once.
+    /// The maximum number of parallel runs.
     pub jobs: NonZeroUsize,
-    /// When all tries of all rows have cost as much, no further run begins.
+    /// The cost limit. No further run starts when all tries of all rows have reached this cost.
     pub max_cost: Option<Cost>,
-    /// Who holds the runs; `None`: this process.
+    /// The engine that drives the runs. `None` means this process.
     pub engine: Option<Arc<dyn BatchRunEngine>>,
 }
 
@@ -49,13 +49,13 @@ pub enum BatchWorkEnd {
 pub struct RowReport<'a> {
     /// The number of the row in the table, from 1.
     pub number: usize,
-    /// Where the row was read.
+    /// The place of the row in its table.
     pub place: &'a RowPlace,
-    /// What has come of it.
+    /// The result of the row.
     pub entry: &'a BatchEntry,
     /// The rows that have not ended.
     pub remaining_rows: usize,
-    /// What all tries of all rows have cost, if that is known.
+    /// The cost of all tries of all rows, if known.
     pub cost: Option<Cost>,
 }
 
@@ -100,11 +100,11 @@ enum RowWork {
     /// A new run, with the number of its try.
     Run(u32, Box<ReadyRun>),
     /// The rest of this run.
-    Resume(RunId, Box<(HeldRun, RunOptions)>),
+    Resume(RunId, Box<(LeasedRun, RunOptions)>),
 }
 
 /// The data of a row that is needed to decide about its run and to start the run.
-struct RowInput {
+struct RowRunInput {
     key: String,
     row: BatchRow,
     task: RowTask,
@@ -115,18 +115,18 @@ struct RowInput {
 }
 
 /// The result of working on a row.
-enum RowOutcome {
+enum RowWorkResult {
     /// A try has ended.
     Ended(u32, Box<BatchEntry>),
-    /// An engine goes on with the run.
+    /// An engine continues the run.
     LeftToEngine,
-    /// Another process executes the run; with the error that says so.
+    /// Another process executes the run. Contains the error with the process.
     Busy(String),
 }
 
 impl Batch {
-    /// Runs the ensemble for all rows that have a task. `options` creates the options of one run. `told` receives each row that ends. When
-    /// `stop` is ready, the runs are cancelled and can be resumed.
+    /// Runs the ensemble for all rows that have a task. `options` creates the options of one run. `told` receives the report of each row
+    /// that ends. When `stop` is ready, the runs are cancelled and can be resumed.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl Batch {
         mut told: impl FnMut(&RowReport<'_>),
         stop: impl Future<Output = RunCanceller>,
     ) -> Result<BatchWorkEnd, BatchError> {
-        let tasks: Vec<RowTask> = self.rows.iter().map(|planned| self.decide_task(planned)).collect();
+        let tasks: Vec<RowTask> = self.rows.iter().map(|planned| self.decide_row_task(planned)).collect();
         let mut rows = std::mem::take(&mut self.rows);
         let mut busy = Vec::new();
         let result = self
@@ -191,10 +191,10 @@ impl Batch {
             };
             forecast.end_row(at);
             match result.and_then(|outcome| self.append_outcome_to_index(outcome)) {
-                Ok(RowOutcome::LeftToEngine) => {}
-                Ok(RowOutcome::Busy(error)) => busy.push((rows[at].number, error)),
-                Ok(RowOutcome::Ended(number, entry)) => {
-                    remaining -= usize::from(!entry.is_interrupted());
+                Ok(RowWorkResult::LeftToEngine) => {}
+                Ok(RowWorkResult::Busy(error)) => busy.push((rows[at].number, error)),
+                Ok(RowWorkResult::Ended(number, entry)) => {
+                    remaining -= usize::from(!entry.is_cancelled());
                     forecast.add_ended_try(&entry);
                     total.record_try_result(&mut rows[at], number, *entry);
                     report_ended_row(told, &rows[at], remaining, &total);
@@ -214,8 +214,8 @@ impl Batch {
     }
 
     /// Collects the data of the row for its run. The answers of the row replace the common answers.
-    fn row_input(&self, planned: &PlannedRow, task: RowTask) -> RowInput {
-        RowInput {
+    fn row_input(&self, planned: &PlannedRow, task: RowTask) -> RowRunInput {
+        RowRunInput {
             key: planned.key.clone(),
             row: planned.row.clone(),
             task,
@@ -226,8 +226,8 @@ impl Batch {
     }
 
     /// Appends the result of an ended row to the index. Returns the outcome unchanged.
-    fn append_outcome_to_index(&self, outcome: RowOutcome) -> Result<RowOutcome, RunError> {
-        if let RowOutcome::Ended(_, entry) = &outcome {
+    fn append_outcome_to_index(&self, outcome: RowWorkResult) -> Result<RowWorkResult, RunError> {
+        if let RowWorkResult::Ended(_, entry) = &outcome {
             self.append_entry(entry)?;
         }
         Ok(outcome)
@@ -236,11 +236,11 @@ impl Batch {
     /// Runs the ensemble for one row until the run ends or is cancelled, in this process or in the engine.
     async fn run_row(
         &self,
-        input: RowInput,
+        input: RowRunInput,
         options: Result<RunOptions, RunError>,
         engine: Option<&dyn BatchRunEngine>,
         mut cancelled: watch::Receiver<Option<RunCanceller>>,
-    ) -> Result<RowOutcome, RunError> {
+    ) -> Result<RowWorkResult, RunError> {
         let mut options = options?;
         options.input = input.row.input.clone();
         options.context = input.row.values.clone();
@@ -252,23 +252,25 @@ impl Batch {
             denied_tools: options.denied_tools.clone(),
         };
         let work = match self.decide_row_work(&input, options).await {
-            Err(RunError::Store(error @ StoreError::Leased { .. })) => return Ok(RowOutcome::Busy(error.to_string())),
+            Err(RunError::Store(error @ StoreError::Leased { .. })) => {
+                return Ok(RowWorkResult::Busy(error.to_string()));
+            }
             work => work?,
         };
         let latest = input.latest.max(1);
         let store = self.runs.store();
         let key = &*input.key;
         let (number, run, driven) = match (work, engine) {
-            (RowWork::AlreadyEnded(entry), _) => return Ok(RowOutcome::Ended(latest, entry)),
+            (RowWork::AlreadyEnded(entry), _) => return Ok(RowWorkResult::Ended(latest, entry)),
             (RowWork::Run(number, ready), None) => {
                 let run = format_row_run_id(key, &self.version.digest, number);
                 let entry = drive_in_process(key, &run, *ready, cancelled).await?;
-                return Ok(RowOutcome::Ended(number, Box::new(entry)));
+                return Ok(RowWorkResult::Ended(number, Box::new(entry)));
             }
             (RowWork::Resume(run, cut), None) => {
                 let (held, options) = *cut;
                 let entry = drive_in_process(key, &run, held.prepare_resume(options)?, cancelled).await?;
-                return Ok(RowOutcome::Ended(latest, Box::new(entry)));
+                return Ok(RowWorkResult::Ended(latest, Box::new(entry)));
             }
             (RowWork::Run(number, ready), Some(engine)) => {
                 let run = format_row_run_id(key, &self.version.digest, number);
@@ -285,15 +287,15 @@ impl Batch {
         };
         let stored = tokio::select! {
             run = driven => run?,
-            _ = cancelled.wait_for(Option::is_some) => return Ok(RowOutcome::LeftToEngine),
+            _ = cancelled.wait_for(Option::is_some) => return Ok(RowWorkResult::LeftToEngine),
         };
         let recorded = RecordedRun::load(stored, self.runs.project()).await?;
         let entry = BatchEntry::from_ended_run(key, run.as_str(), &recorded.state).ok_or(RunError::NotBegun)?;
-        Ok(RowOutcome::Ended(number, Box::new(entry)))
+        Ok(RowWorkResult::Ended(number, Box::new(entry)))
     }
 
     /// Decides the work for a row: a new run, the rest of a run, or none. Takes the lease of a run that is to be resumed.
-    async fn decide_row_work(&self, input: &RowInput, options: RunOptions) -> Result<RowWork, RunError> {
+    async fn decide_row_work(&self, input: &RowRunInput, options: RunOptions) -> Result<RowWork, RunError> {
         let is_resumed = match input.task {
             RowTask::Resume | RowTask::Answer => true,
             RowTask::Retry => input.entry.as_ref().is_some_and(|entry| entry.outcome.is_resumable()),
@@ -312,10 +314,10 @@ impl Batch {
             // The run was deleted; its result is in the index.
             return self.prepare_new_try(input, input.latest + 1, options);
         };
-        let folder = stored.folder().map(|folder| folder.display().to_string());
-        let which = WhichRun::Named(folder.unwrap_or_else(|| latest.to_string()));
-        let leased_run = match self.runs.lease_run(which).await {
-            Err(RunError::NotBegun | RunError::Read(ReadError::Empty { .. })) => {
+        let folder = stored.run_folder().map(|folder| folder.display().to_string());
+        let which = RunSelector::Named(folder.unwrap_or_else(|| latest.to_string()));
+        let leased_run = match self.runs.lease_and_load_run(which).await {
+            Err(RunError::NotBegun | RunError::Read(LogReadError::Empty { .. })) => {
                 return self.prepare_new_try(input, input.latest, options);
             }
             held => held?,
@@ -326,13 +328,13 @@ impl Batch {
     /// Resumes a run. Returns the entry of a run that ended meanwhile, and starts a new try after a timeout with outdated limits.
     async fn resume_or_start_try(
         &self,
-        input: &RowInput,
+        input: &RowRunInput,
         latest: RunId,
-        leased_run: HeldRun,
+        leased_run: LeasedRun,
         mut options: RunOptions,
     ) -> Result<RowWork, RunError> {
         let recorded = leased_run.recorded_run();
-        if recorded.has_ended() {
+        if recorded.has_final_end() {
             let entry = BatchEntry::from_ended_run(&input.key, latest.as_str(), &recorded.state);
             return Ok(RowWork::AlreadyEnded(Box::new(entry.ok_or(RunError::NotBegun)?)));
         }
@@ -345,16 +347,16 @@ impl Batch {
             drop(leased_run);
             return self.prepare_new_try(input, input.latest + 1, options);
         }
-        leased_run.check_answers(&mut options).await?;
+        leased_run.check_resume_options(&mut options).await?;
         Ok(RowWork::Resume(latest, Box::new((leased_run, options))))
     }
 
     /// Deletes the folder of an earlier run with the id of this try, and prepares the run of the try.
-    fn prepare_new_try(&self, input: &RowInput, number: u32, mut options: RunOptions) -> Result<RowWork, RunError> {
+    fn prepare_new_try(&self, input: &RowRunInput, number: u32, mut options: RunOptions) -> Result<RowWork, RunError> {
         let id = format_row_run_id(&input.key, &self.version.digest, number);
-        self.files.discard_run(&id)?;
+        self.files.discard_unstarted_run(&id)?;
         options.id = Some(id);
-        let ready = self.runs.prepare_run_with(self.prepared.clone(), options)?;
+        let ready = self.runs.prepare_run_from_prepared(self.prepared.clone(), options)?;
         Ok(RowWork::Run(number, Box::new(ready)))
     }
 }
@@ -397,7 +399,7 @@ async fn drive_in_process(
     ready: ReadyRun,
     mut cancelled: watch::Receiver<Option<RunCanceller>>,
 ) -> Result<BatchEntry, RunError> {
-    let run = ready.start().await?;
+    let run = ready.start_and_spawn().await?;
     tokio::select! {
         _ended = run.wait_for_end() => {}
         by = cancelled.wait_for(Option::is_some) => {

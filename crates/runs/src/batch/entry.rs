@@ -1,7 +1,7 @@
-//! What has come of a row.
+//! The result of a row.
 
 use ensemble_core::conversation::{
-    CompletionReason, ConversationState, ExhaustedAgent, FailedWork, RunResult, apply_fail_on_limit, run_exit_code,
+    AgentWorkCounts, CompletionReason, ConversationState, ExhaustedAgent, RunResult, apply_fail_on_limit, run_exit_code,
 };
 use ensemble_core::request::PendingRequest;
 use ensemble_language::data::Cost;
@@ -15,7 +15,7 @@ pub struct BatchEntry {
     pub id: String,
     /// The id of its run.
     pub run: String,
-    /// How the run has ended.
+    /// The outcome of the run.
     pub outcome: CompletionReason,
     /// Whether the exit code of the run is 0 for a call that accepts exhausted agents; absent in older indexes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,7 +25,7 @@ pub struct BatchEntry {
     pub exhausted: Vec<ExhaustedAgent>,
     /// The agents of which a part or a tool call failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failed_work: Vec<FailedWork>,
+    pub failed_work: Vec<AgentWorkCounts>,
     /// The failed parts and tool calls of nested runs, each with the address of its agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nested_failures: Vec<String>,
@@ -39,7 +39,7 @@ pub struct BatchEntry {
     pub turns: u64,
     /// The result of the run.
     pub result: Value,
-    /// What models were asked and have cost.
+    /// The usage and cost of models.
     pub usage: Value,
 }
 
@@ -95,11 +95,11 @@ impl BatchEntry {
             outcome: run_end.completion_reason,
             success: Some(run_end.is_accepted_success(state.plan().ensemble().limits.on_limit)),
             exhausted: run_end.exhausted.clone(),
-            failed_work: state.list_failed_work(),
-            nested_failures: state.list_nested_failures(),
+            failed_work: state.count_failed_work_by_agent(),
+            nested_failures: state.list_nested_failure_warnings(),
             detail: run_end.detail.as_deref().map(str::to_owned),
             questions: questions.cloned().collect(),
-            turns: u64::from(state.finished_turns()),
+            turns: u64::from(state.finished_turn_count()),
             result: document.result_value(),
             usage: document.usage_value(),
         })
@@ -122,7 +122,7 @@ impl BatchEntry {
     }
 
     /// Returns whether the run was cancelled, so that the next call on the batch resumes the run.
-    pub fn is_interrupted(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         self.outcome == CompletionReason::Cancelled
     }
 
@@ -144,7 +144,7 @@ impl BatchEntry {
             0 => RowStatus::Succeeded,
             3 => RowStatus::Waiting,
             4 => RowStatus::Limited,
-            _ if self.is_interrupted() => RowStatus::Left,
+            _ if self.is_cancelled() => RowStatus::Left,
             _ => RowStatus::Failed,
         }
     }
@@ -153,7 +153,10 @@ impl BatchEntry {
     /// runs.
     pub(super) fn describe_open_work(&self) -> Option<String> {
         let exhausted = self.exhausted.iter().map(ToString::to_string);
-        let failed_work = self.failed_work.iter().flat_map(FailedWork::list_sentences);
+        let failed_work = self
+            .failed_work
+            .iter()
+            .flat_map(AgentWorkCounts::list_failure_sentences);
         let nested_failures = self.nested_failures.iter().cloned();
         let sentences: Vec<String> = exhausted.chain(failed_work).chain(nested_failures).collect();
         (!sentences.is_empty()).then(|| sentences.join("; "))

@@ -1,4 +1,4 @@
-//! Numbers in tables: those that a value keeps with all their digits.
+//! The check of numbers in tables, whose digits a JSON value must keep.
 
 /// Formats the error message about a number whose digits would be lost.
 pub(super) fn inexact_number_message(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! The facts of the last call that worked on a batch: its ensemble, its data, its rows, and the versions of all calls.
+//! The record of the last call that worked on a batch: its ensemble, its data, its rows, and the versions of all calls.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct LastBatchCall {
     pub(super) data: String,
     /// The overrides of models.
     pub(super) models: Vec<String>,
-    /// When the call started.
+    /// The start of the call.
     pub(super) started_at: DateTime<Utc>,
     /// The version of the rows.
     pub(super) current: String,

@@ -1,8 +1,8 @@
-//! The identity of rows: the key of a row follows from its values, and the version of the batch from everything else that
-//! can change the result of a run.
+//! The identity of rows. The key of a row is computed from its values, and the version of the batch from everything else that can change
+//! the result of a run.
 //!
-//! The id of a run is `<key>-v<version>`, with `-try<number>` after the first try. So the runs of a row are known by their
-//! names, whatever else is lost.
+//! The id of a run is `<key>-v<version>`, with `-try<number>` after the first try, so the runs of a row are found by their names even if
+//! the index is lost.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use super::BatchRow;
 use crate::error::RunError;
 use crate::options::arguments::parse_model_overrides;
 use crate::prepare::PreparedEnsemble;
-use crate::start::definitions::{DefinitionOptions, read_definitions};
+use crate::start::definitions::{DefinitionOptions, compute_definitions};
 use crate::start::runs::Runs;
 
 /// The number of hexadecimal digits of a version.
@@ -49,7 +49,7 @@ impl BatchVersion {
             let texts = list_result_parts(document);
             parts.extend(texts.into_iter().map(|(name, text)| (name, sha256_of_text(&text))));
         }
-        for (agent, definition) in read_definitions(prepared, options, runs.project()) {
+        for (agent, definition) in compute_definitions(prepared, options, runs.project()) {
             for (part, digest) in definition.iter() {
                 parts.insert(format!("{part} of agent `{agent}`"), digest.to_string());
             }

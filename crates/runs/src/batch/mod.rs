@@ -1,10 +1,10 @@
 //! A batch: one run of an ensemble for each row of a table.
 //!
-//! The id of a row's run follows from what decides the result of the run: the ensemble, its models, and what the row gives. A row that
-//! has ended is not run again, a run that was cut goes on where it stopped, and the order of the rows does not matter.
+//! The id of a row's run is computed from everything that decides the result of the run: the ensemble, its models, and the values of the
+//! row. An ended row is not run again, an interrupted run is resumed, and the order of the rows does not matter.
 //!
-//! **Invariants:** the journals of the runs are the only record. Whatever else the folder of a batch holds is made from them.
-//! A row leaves the batch only as a [`TableLine`], which contains no secrets.
+//! **Invariants:** the journals of the runs are the only record. All other files in the folder of a batch are computed from them. A row is
+//! exported only as a [`TableLine`], which contains no secrets.
 
 mod answers;
 mod csv_table;
@@ -38,7 +38,7 @@ use ensemble_language::data::Cost;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::prepare::PreparedEnsemble;
-use crate::service::answer_checks::check_option_answers;
+use crate::service::answer_checks::check_and_resolve_answers;
 use crate::start::runs::Runs;
 use crate::store::files::BatchFiles;
 use answers::RowDirectory;
@@ -51,13 +51,13 @@ pub use csv_table::parse_csv;
 pub use drive::{BatchOptions, BatchRunEngine, BatchWorkEnd, EngineRunOptions, RowReport};
 pub use entry::{BatchEntry, ExhaustedRowPolicy, RowStatus};
 pub use json_lines::{DecodedTable, decode_table, parse_json_lines};
-pub use report::{CauseGroup, RowStatusCounts, group_failures, group_open_work};
+pub use report::{RowCauseGroup, RowStatusCounts, group_failures, group_open_work};
 pub use row::{
     BatchRow, CellValue, ColumnMapping, INPUT_COLUMN, LABEL_COLUMN, ParsedTable, TableRow, resolve_rows,
     table_row_from_file,
 };
 pub use row_place::{RowError, RowPlace};
-pub use row_task::{RetriedRows, RowTask, TaskGroup};
+pub use row_task::{RetriedRows, RowTask, RowTaskGroup};
 pub use summary::{BatchSummary, FoundRow, find_batch, index_run_end, list_batches, remove_idle_batch};
 pub use table::{MergedResults, TableLine, json_lines_to_csv, merge_results, to_json_lines};
 pub use tries::TriesTotals;
@@ -100,7 +100,7 @@ pub struct BatchRequest<'a> {
     pub data: String,
     /// All rows.
     pub rows: Vec<BatchRow>,
-    /// The part of the rows to work on; `None`: all.
+    /// The share of the rows to work on. `None` means all rows.
     pub shard: Option<BatchShard>,
     /// The overrides of models.
     pub models: &'a [String],
@@ -112,7 +112,7 @@ pub struct BatchRequest<'a> {
     pub answers: PreparedAnswers,
     /// The answers for single rows.
     pub row_answers: Vec<RowAnswer>,
-    /// Whether permissions of tools are given or denied.
+    /// True if the options allow or deny tools.
     pub decides_tools: bool,
 }
 
@@ -125,7 +125,7 @@ pub struct BatchShard {
 
 impl BatchShard {
     /// Returns whether the row with this number, from 1, belongs to the share.
-    fn contains(self, number: usize) -> bool {
+    fn contains_row(self, number: usize) -> bool {
         (number - 1) % self.of == self.part - 1
     }
 }
@@ -207,7 +207,7 @@ impl Batch {
         request: BatchRequest<'_>,
     ) -> Result<Self, BatchError> {
         let root = prepared.root.clone();
-        let open_files = |name: &str| BatchFiles::inspect(&root, name).map_err(BatchError::from);
+        let open_files = |name: &str| BatchFiles::open_read_only(&root, name).map_err(BatchError::from);
         Self::load_with_files(runs, prepared, request, open_files).await
     }
 
@@ -230,7 +230,7 @@ impl Batch {
         let mut rows = Vec::with_capacity(request.rows.len());
         for ((number, row), key) in (1..).zip(request.rows).zip(keys) {
             let answers = answers.next().unwrap_or_default();
-            if request.shard.is_some_and(|shard| !shard.contains(number)) {
+            if request.shard.is_some_and(|shard| !shard.contains_row(number)) {
                 continue;
             }
             let identity = (key.as_str(), version.digest.as_str());
@@ -247,7 +247,9 @@ impl Batch {
         Ok(Self {
             runs: runs.clone().with_store(store),
             prepared,
-            earlier_versions: LastBatchCall::parse(&files.read_facts()?).unwrap_or_default().versions,
+            earlier_versions: LastBatchCall::parse(&files.read_last_call()?)
+                .unwrap_or_default()
+                .versions,
             files,
             version,
             rows,
@@ -281,7 +283,7 @@ impl Batch {
             exhausted_rows: self.limits,
             versions,
         };
-        Ok(self.files.replace_facts(&facts.to_json_text())?)
+        Ok(self.files.replace_last_call(&facts.to_json_text())?)
     }
 
     /// Lists the labels that contain no secret, by the numbers of the rows.
@@ -305,7 +307,7 @@ impl Batch {
         let mut wrong = Vec::new();
         let mut checked = HashSet::new();
         for planned in &self.rows {
-            let task = self.decide_task(planned);
+            let task = self.decide_row_task(planned);
             // A row that waits although it has answers: perhaps they name no agent.
             let entry = planned.tries.entry.as_ref();
             let is_waiting = entry.is_some_and(|entry| entry.outcome == CompletionReason::WaitingForInput);
@@ -325,7 +327,7 @@ impl Batch {
             if let (RowTask::Answer, Some(entry)) = (&task, &planned.tries.entry) {
                 let mut row_options = read_options()?;
                 let no_records = std::iter::empty::<&ensemble_core::conversation::Record>();
-                if let Err(refusal) = check_option_answers(&mut row_options, &entry.questions, no_records, false) {
+                if let Err(refusal) = check_and_resolve_answers(&mut row_options, &entry.questions, no_records, false) {
                     refuse(refusal.to_string());
                 }
             } else if !planned.answers.is_empty() && checked.insert(planned.answers.to_comparison_text()) {
@@ -333,7 +335,7 @@ impl Batch {
                 row_options.input = planned.row.input.clone();
                 row_options.context = planned.row.values.clone();
                 row_options.texts = planned.row.texts.clone();
-                if let Err(error) = self.runs.prepare_run_with(self.prepared.clone(), row_options) {
+                if let Err(error) = self.runs.prepare_run_from_prepared(self.prepared.clone(), row_options) {
                     refuse(error.to_string());
                 }
             }
@@ -362,7 +364,7 @@ impl Batch {
 
     /// Returns the process id of the process that works on the batch, if there is one.
     pub fn working_process_id(&self) -> Option<u32> {
-        self.files.working_process()
+        self.files.working_process_id()
     }
 
     /// Returns the rows that other processes execute: the number of each row, and the error with the owner.
@@ -413,7 +415,7 @@ impl Batch {
     }
 
     /// Counts the rows that used models without a known price.
-    pub fn count_unpriced(&self) -> usize {
+    pub fn count_unpriced_rows(&self) -> usize {
         let entries = self.rows.iter().filter_map(|planned| planned.tries.entry.as_ref());
         entries.filter(|entry| entry.is_unpriced()).count()
     }
@@ -426,7 +428,7 @@ impl Batch {
     pub fn write_results(&self) -> Result<PathBuf, BatchError> {
         let text = to_json_lines(self.table_lines());
         self.files.replace_results(&text).map_err(RunError::from)?;
-        Ok(self.files.results_path())
+        Ok(self.files.results_file_path())
     }
 
     /// Returns the folder of a run of this batch. `run` is the id of the run.
@@ -452,7 +454,7 @@ pub fn redact_errors(wrong: Vec<RowError>, secrets: &Secrets) -> Vec<RowError> {
 /// Appends the entry to the index of the batch as a JSON line.
 fn append_entry_to_index(files: &BatchFiles, entry: &BatchEntry) -> Result<(), RunError> {
     let line = serde_json::to_string(entry).unwrap_or_default();
-    Ok(files.add_line(&line)?)
+    Ok(files.append_index_line(&line)?)
 }
 
 /// Opens and locks the folder of a batch.
@@ -461,7 +463,7 @@ fn append_entry_to_index(files: &BatchFiles, entry: &BatchEntry) -> Result<(), R
 ///
 /// Another process works on the batch, or the folder cannot be used.
 fn open_files_for_work(project_root: &Path, name: &str) -> Result<BatchFiles, BatchError> {
-    BatchFiles::open(project_root, name).map_err(|error| match error {
+    BatchFiles::open_locked(project_root, name).map_err(|error| match error {
         StoreError::Leased { owner, .. } => BatchError::Busy {
             name: name.to_owned(),
             owner,

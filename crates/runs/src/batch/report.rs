@@ -32,7 +32,7 @@ impl RowStatusCounts {
         counts
     }
 
-    /// Counts one row under its status. A waiting row is counted under the agents that it waits for.
+    /// Counts one row under its status. A waiting row is counted under the agents whose questions are open.
     fn count_entry(&mut self, entry: Option<&BatchEntry>, limits: ExhaustedRowPolicy) {
         self.rows += 1;
         match entry.map_or(RowStatus::Left, |entry| entry.status(limits)) {
@@ -75,7 +75,7 @@ impl RowStatusCounts {
 
 /// Rows with the same cause, with one example of the cause and of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CauseGroup {
+pub struct RowCauseGroup {
     /// The outcome with its cause: `agent_failed: sorter: HTTP 500`. Words that differ from row to row are `…`.
     pub cause: String,
     /// The numbers of the rows.
@@ -86,7 +86,7 @@ pub struct CauseGroup {
 
 /// Groups the rows that failed or reached a limit by cause, the largest group first. Quoted texts and words with digits do not distinguish
 /// causes.
-pub fn group_failures<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<CauseGroup> {
+pub fn group_failures<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<RowCauseGroup> {
     group_rows_by_cause(lines, |entry, limits| {
         let is_failure = matches!(entry.status(limits), RowStatus::Failed | RowStatus::Limited);
         is_failure.then(|| describe_short_cause(entry))
@@ -94,7 +94,7 @@ pub fn group_failures<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<Cau
 }
 
 /// Groups the rows that succeeded with exhausted agents, failed parts or failed tool calls, the largest group first.
-pub fn group_open_work<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<CauseGroup> {
+pub fn group_open_work<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<RowCauseGroup> {
     group_rows_by_cause(lines, |entry, limits| {
         let open_work = entry.describe_open_work();
         open_work.filter(|_| entry.status(limits) == RowStatus::Succeeded)
@@ -105,9 +105,9 @@ pub fn group_open_work<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> Vec<Ca
 fn group_rows_by_cause<'a>(
     lines: impl Iterator<Item = TableLine<'a>>,
     describe: impl Fn(&BatchEntry, ExhaustedRowPolicy) -> Option<String>,
-) -> Vec<CauseGroup> {
+) -> Vec<RowCauseGroup> {
     let mut places: HashMap<String, usize> = HashMap::new();
-    let mut groups: Vec<(Vec<CauseWord>, CauseGroup)> = Vec::new();
+    let mut groups: Vec<(Vec<CauseWord>, RowCauseGroup)> = Vec::new();
     for line in lines {
         let Some(entry) = line.entry else { continue };
         let Some(cause) = describe(entry, line.limits) else {
@@ -123,7 +123,7 @@ fn group_rows_by_cause<'a>(
                 group.rows.push(line.number);
             }
             None => {
-                let group = CauseGroup {
+                let group = RowCauseGroup {
                     cause: String::new(),
                     rows: vec![line.number],
                     run: entry.run.clone(),
@@ -132,17 +132,17 @@ fn group_rows_by_cause<'a>(
             }
         }
     }
-    let with_cause = |(words, group): (Vec<CauseWord>, CauseGroup)| CauseGroup {
+    let with_cause = |(words, group): (Vec<CauseWord>, RowCauseGroup)| RowCauseGroup {
         cause: words.iter().map(CauseWord::common_text).collect(),
         ..group
     };
-    let mut groups: Vec<CauseGroup> = groups.into_iter().map(with_cause).collect();
+    let mut groups: Vec<RowCauseGroup> = groups.into_iter().map(with_cause).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.rows.len()));
     groups
 }
 
 /// The maximum number of characters of a cause.
-const MAX_CAUSE: usize = 160;
+const MAX_CAUSE_CHARS: usize = 160;
 
 /// The words after which a number distinguishes causes: `HTTP 500`, `exit code 3`, `answered 503`.
 const WORDS_BEFORE_CODES: [&str; 8] = ["http", "code", "status", "answered", "error", "errno", "signal", "turn"];
@@ -169,7 +169,7 @@ pub(super) fn describe_short_cause(entry: &BatchEntry) -> String {
         false if entry.outcome == CompletionReason::Completed && detail.starts_with("completed") => detail,
         false => format!("{}: {detail}", entry.outcome),
     };
-    match cause.char_indices().nth(MAX_CAUSE) {
+    match cause.char_indices().nth(MAX_CAUSE_CHARS) {
         Some((end, _)) => format!("{}…", &cause[..end]),
         None => cause,
     }
@@ -179,9 +179,9 @@ pub(super) fn describe_short_cause(entry: &BatchEntry) -> String {
 #[derive(Debug)]
 struct CauseWord {
     text: String,
-    /// Whether rows with another word here have the same cause.
+    /// True if rows with another word at this position have the same cause.
     is_variable: bool,
-    /// Whether all rows of the group have this word here.
+    /// True if all rows of the group have this word at this position.
     is_same: bool,
 }
 

@@ -1,6 +1,6 @@
-//! The rows of a batch: what each run is given, from the cells of a table.
+//! The rows of a batch: the inputs and values of each run, from the cells of a table.
 //!
-//! Invariant: a cell that is a text stays the text that it is, unless the schema of its input refuses a text.
+//! Invariant: a cell with a text is not changed, unless the schema of its input refuses a text.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +22,7 @@ pub const INPUT_COLUMN: &str = "input";
 /// A row of a batch: the input and values of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BatchRow {
-    /// Where it was read.
+    /// The place of the row in its table.
     pub place: RowPlace,
     /// The input of the run.
     pub input: Option<Arc<str>>,
@@ -71,11 +71,11 @@ impl BatchRow {
 /// The meaning of the columns of a table.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnMapping {
-    /// The name of an input by the column that holds it.
+    /// The names of the inputs, by the columns that contain them.
     pub input_names: BTreeMap<String, String>,
     /// Columns that are left out.
     pub ignored_columns: Vec<String>,
-    /// The column that names rows; `None`: the column [`LABEL_COLUMN`], if there is one.
+    /// The column of labels. `None` means the column [`LABEL_COLUMN`], if it exists.
     pub label_column: Option<String>,
 }
 
@@ -111,7 +111,7 @@ impl ColumnMapping {
 /// A row of a table before its columns are mapped to inputs: its place, and its cells in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableRow {
-    /// Where it was read.
+    /// The place of the row in its table.
     pub place: RowPlace,
     /// Columns and values.
     pub cells: Vec<(String, CellValue)>,

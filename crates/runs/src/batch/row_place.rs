@@ -1,4 +1,4 @@
-//! Places in tables, and the errors at them.
+//! Places in tables, and errors at these places.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The task of a row: what the next call does with it, and why.
+//! The task of a row in the next call, with its reason.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use super::{Batch, BatchEntry, PlannedRow};
 /// A selection of rows that run again although their runs have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetriedRows {
-    /// Those whose exit code is not 0.
+    /// Rows whose exit code is not 0.
     Failed,
-    /// Those with this outcome.
+    /// Rows with this outcome.
     Outcome(CompletionReason),
 }
 
@@ -74,7 +74,7 @@ impl RowTask {
         }
     }
 
-    /// Describes why this number of rows run or do not run: `2 run again: tool `search` has changed`. `rows` is the number.
+    /// Describes why this number of rows is run or not run: `2 run again: tool `search` has changed`. `rows` is the number.
     pub fn describe_for_rows(&self, rows: usize) -> String {
         let choose = |one: &'static str, several: &'static str| if rows == 1 { one } else { several };
         let run = choose("runs", "run");
@@ -100,22 +100,22 @@ impl RowTask {
 
 /// Rows with the same task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskGroup {
+pub struct RowTaskGroup {
     /// The task.
     pub task: RowTask,
     /// The number of rows.
     pub rows: usize,
-    /// What the tries of these rows have cost until now, as far as it is known.
+    /// The known cost of the tries of these rows until now.
     pub cost: Option<Cost>,
 }
 
 impl Batch {
     /// Groups the rows by their tasks, with the number and cost of the rows.
-    pub fn group_rows_by_task(&self) -> Vec<TaskGroup> {
-        let mut groups: BTreeMap<RowTask, TaskGroup> = BTreeMap::new();
+    pub fn group_rows_by_task(&self) -> Vec<RowTaskGroup> {
+        let mut groups: BTreeMap<RowTask, RowTaskGroup> = BTreeMap::new();
         for planned in &self.rows {
-            let task = self.decide_task(planned);
-            let group = groups.entry(task.clone()).or_insert(TaskGroup {
+            let task = self.decide_row_task(planned);
+            let group = groups.entry(task.clone()).or_insert(RowTaskGroup {
                 task,
                 rows: 0,
                 cost: None,
@@ -129,11 +129,12 @@ impl Batch {
     /// Counts the rows that the next call runs.
     pub fn count_rows_to_run(&self) -> usize {
         let rows = self.rows.iter();
-        rows.filter(|planned| self.decide_task(planned).is_executed()).count()
+        rows.filter(|planned| self.decide_row_task(planned).is_executed())
+            .count()
     }
 
     /// Decides the task of a row in the next call.
-    pub(super) fn decide_task(&self, planned: &PlannedRow) -> RowTask {
+    pub(super) fn decide_row_task(&self, planned: &PlannedRow) -> RowTask {
         let tries = &planned.tries;
         if let Some(open) = &tries.open {
             return open.driver.map_or(RowTask::Resume, RowTask::Elsewhere);
@@ -146,7 +147,7 @@ impl Batch {
                 None => RowTask::Run,
             };
         };
-        if entry.is_interrupted() {
+        if entry.is_cancelled() {
             return RowTask::Resume;
         }
         let is_waiting = entry.outcome == CompletionReason::WaitingForInput;

@@ -1,4 +1,4 @@
-//! The batches of a project, for lists: what the index and the facts of the last call say, without reading journals.
+//! The batches of a project, for lists, loaded from their indexes and last calls without reading journals.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct BatchSummary {
     pub ensemble: String,
     /// The data of the last call.
     pub data: String,
-    /// When the last call started; `None`: it is not known.
+    /// The start of the last call. `None` if the start is unknown.
     pub started_at: Option<DateTime<Utc>>,
     /// The process that works on the batch.
     pub process: Option<u32>,
@@ -45,7 +45,7 @@ pub struct BatchSummary {
     rows: Vec<SummaryRow>,
     /// The overrides of models of the last call.
     models: Vec<String>,
-    /// The parts of the version of the last call; `None`: they are not known.
+    /// The parts of the version of the last call. `None` if the parts are unknown.
     parts: Option<VersionParts>,
 }
 
@@ -53,11 +53,11 @@ pub struct BatchSummary {
 pub struct FoundRow<'b> {
     /// The number of the row in the table, from 1.
     pub number: usize,
-    /// The name of the row; `None`: the table has no column with names.
+    /// The label of the row. `None` if the table has no column with labels.
     pub label: Option<&'b str>,
     /// The folder of the latest run that is known.
     pub folder: PathBuf,
-    /// The result of this run; `None`: it has not ended.
+    /// The result of this run. `None` if the run has not ended.
     pub entry: Option<&'b BatchEntry>,
 }
 
@@ -78,7 +78,7 @@ struct SummaryRow {
 /// # Errors
 /// The folder of the batches, or one of them, cannot be read.
 pub fn list_batches(project_root: &Path) -> Result<Vec<BatchSummary>, StoreError> {
-    let names = BatchFiles::list_names(project_root)?.into_iter();
+    let names = BatchFiles::list_batch_names(project_root)?.into_iter();
     names.map(|name| BatchSummary::load(project_root, &name)).collect()
 }
 
@@ -88,7 +88,9 @@ pub fn list_batches(project_root: &Path) -> Result<Vec<BatchSummary>, StoreError
 ///
 /// The folder of the batches, or the batch, cannot be read.
 pub fn find_batch(project_root: &Path, name: &str) -> Result<Option<BatchSummary>, StoreError> {
-    let is_known = BatchFiles::list_names(project_root)?.iter().any(|known| known == name);
+    let is_known = BatchFiles::list_batch_names(project_root)?
+        .iter()
+        .any(|known| known == name);
     is_known.then(|| BatchSummary::load(project_root, name)).transpose()
 }
 
@@ -100,7 +102,7 @@ pub fn find_batch(project_root: &Path, name: &str) -> Result<Option<BatchSummary
 pub fn remove_idle_batch(project_root: &Path, name: &str) -> Result<(), BatchError> {
     let files = open_files_for_work(project_root, name)?;
     for run in files.list_run_names() {
-        if let Some(process) = files.find_run(&run).and_then(|run| run.driver_pid()) {
+        if let Some(process) = files.find_run(&run).and_then(|run| run.lease_holder_pid()) {
             return Err(BatchError::Busy {
                 name: name.to_owned(),
                 owner: format!("pid {process}"),
@@ -119,7 +121,7 @@ pub fn index_run_end(run_folder: &Path, state: &ConversationState) -> Result<(),
     let Some((project_root, name, run)) = parse_batch_run_folder(run_folder) else {
         return Ok(());
     };
-    let (Some(row), Ok(())) = (RowRunName::parse(run), RunId::new(name).check()) else {
+    let (Some(row), Ok(())) = (RowRunName::parse(run), RunId::new(name).check_validity()) else {
         return Ok(());
     };
     let Some(entry) = BatchEntry::from_ended_run(row.key, run, state) else {
@@ -149,10 +151,10 @@ impl BatchSummary {
     ///
     /// # Errors
     ///
-    /// Its files cannot be read.
+    /// The files of the batch cannot be read.
     pub fn load(project_root: &Path, name: &str) -> Result<Self, StoreError> {
-        let files = BatchFiles::inspect(project_root, name)?;
-        let facts = LastBatchCall::parse(&files.read_facts()?).unwrap_or_default();
+        let files = BatchFiles::open_read_only(project_root, name)?;
+        let facts = LastBatchCall::parse(&files.read_last_call()?).unwrap_or_default();
         let index = files.read_index()?;
         // The last line of each run, by row; the runs in the order of their first lines.
         let mut tries: HashMap<String, Vec<BatchEntry>> = HashMap::new();
@@ -191,7 +193,7 @@ impl BatchSummary {
             started_at: Some(facts.started_at).filter(|_| facts.version > 0),
             ensemble: facts.ensemble,
             data: facts.data,
-            process: files.working_process(),
+            process: files.working_process_id(),
             counts: RowStatusCounts::from_entries(rows.iter().map(|row| row.entry.as_ref()), facts.exhausted_rows),
             limits: facts.exhausted_rows,
             cost: sum_costs(costs.into_iter()),
@@ -308,7 +310,7 @@ impl BatchSummary {
                 "run": run,
                 "standing": standing.as_str(),
                 "outcome": entry.outcome,
-                "success": (!entry.is_interrupted()).then(|| entry.has_exit_code_zero(self.limits)),
+                "success": (!entry.is_cancelled()).then(|| entry.has_exit_code_zero(self.limits)),
                 "detail": entry.detail,
                 "exhausted": entry.exhausted,
                 "failed_work": entry.failed_work,

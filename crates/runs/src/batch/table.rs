@@ -16,9 +16,9 @@ use super::{BatchEntry, BatchRow, ExhaustedRowPolicy, RowError, RowPlace};
 pub struct TableLine<'a> {
     /// The number of the row, from 1.
     pub number: usize,
-    /// What the run was given, without secrets.
+    /// The input and values of the run, without secrets.
     pub row: Cow<'a, BatchRow>,
-    /// What has come of it; `None`: the run has not ended.
+    /// The result of the row. `None` if the run has not ended.
     pub entry: Option<&'a BatchEntry>,
     /// All tries, if there are several.
     pub tries: Option<TriesTotals>,
@@ -39,7 +39,7 @@ impl Serialize for TableLine<'_> {
         line.serialize_entry("place", &row.place)?;
         line.serialize_entry("run", &entry.map(|entry| &entry.run))?;
         line.serialize_entry("outcome", &entry.map(|entry| entry.outcome))?;
-        let success = entry.filter(|entry| !entry.is_interrupted());
+        let success = entry.filter(|entry| !entry.is_cancelled());
         line.serialize_entry("success", &success.map(|entry| entry.has_exit_code_zero(self.limits)))?;
         line.serialize_entry("detail", &entry.and_then(|entry| entry.detail.as_ref()))?;
         line.serialize_entry("turns", &entry.map(|entry| entry.turns))?;

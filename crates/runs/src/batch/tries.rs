@@ -1,13 +1,13 @@
-//! The tries of a row, as the index and the journals record them.
+//! The tries of a row, loaded from the index and the journals.
 //!
-//! Invariant: a journal is read only if the index does not have the end of its run, or if somebody can have resumed the run
+//! Invariant: a journal is read only if the index does not contain the end of its run, or if another process can have resumed the run
 //! since.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, RunEnded};
-use ensemble_core::store::{ReadError, StoredRun};
+use ensemble_core::store::{LogReadError, StoredRun};
 use ensemble_history::RunHistory;
 use ensemble_language::data::Cost;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(super) struct RowTries {
     pub(super) earlier_count: u32,
     /// The last try of another version that has ended.
     pub(super) outdated: Option<OutdatedTry>,
-    /// Whether the index does not have the result of the latest try.
+    /// True if the index does not contain the result of the latest try.
     pub(super) is_unindexed: bool,
 }
 
@@ -173,13 +173,13 @@ impl BatchIndexRecords {
         for run in self.runs.get(key).into_iter().flatten() {
             let Some(name) = RowRunName::parse(run) else { continue };
             let is_current = name.version == version;
-            let recorded = self.read_try(run, is_current, files, project).await?;
+            let recorded = self.load_recorded_try(run, is_current, files, project).await?;
             if let RecordedTry::NotBegun = recorded {
                 continue;
             }
             if !is_current {
                 if let RecordedTry::Ended(entry) = &recorded
-                    && !entry.is_interrupted()
+                    && !entry.is_cancelled()
                 {
                     tries.outdated = Some(OutdatedTry {
                         version: name.version.to_owned(),
@@ -208,7 +208,7 @@ impl BatchIndexRecords {
     }
 
     /// Loads one try from the index, or from its journal if the index does not have the final end.
-    async fn read_try(
+    async fn load_recorded_try(
         &self,
         run: &str,
         is_current: bool,
@@ -224,9 +224,9 @@ impl BatchIndexRecords {
             return Ok(entry.map_or(RecordedTry::NotBegun, ended));
         };
         // Found before the journal is read: everything that another process wrote before its end is read.
-        let driver = stored.driver_pid();
+        let driver = stored.lease_holder_pid();
         let journal = match stored.read_journal().await {
-            Err(ReadError::Empty { .. }) => return Ok(RecordedTry::NotBegun),
+            Err(LogReadError::Empty { .. }) => return Ok(RecordedTry::NotBegun),
             journal => journal?,
         };
         let history = RunHistory::from_records(&journal.records);
@@ -245,6 +245,7 @@ impl BatchIndexRecords {
 }
 
 impl RecordedTry {
+    /// Returns the usage of the try, whatever its state.
     fn usage(&self) -> &Value {
         match self {
             Self::Ended(entry) => &entry.usage,

@@ -1,6 +1,6 @@
-//! Servers of tools that are given with a run, for tools with `mcp: client`.
+//! The MCP servers that a client provides for a run, for tools with `mcp: client`.
 //!
-//! Invariant: their values are in no record and in no debug text.
+//! Invariant: no record and no debug text contains the values of these servers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,14 +22,14 @@ pub enum ClientServer {
     Command {
         /// The program: a name on PATH, or a path.
         command: String,
-        /// Its arguments.
+        /// The arguments of the command.
         args: Vec<String>,
-        /// Variables of its environment beside those that every program needs.
+        /// The environment variables, in addition to those that every program receives.
         env: Vec<(String, String)>,
     },
     /// A server, over HTTP.
     Http {
-        /// Its address.
+        /// The URL of the server.
         url: String,
         /// Headers of every request.
         headers: Vec<(String, String)>,
@@ -42,7 +42,7 @@ pub enum ClientServersError {
     /// A server is of a kind that is not supported.
     #[error("the server `{name}` is neither a program with `command` nor an address with `url`")]
     Kind {
-        /// Its name.
+        /// The name of the server.
         name: String,
     },
     /// A server over server-sent events alone.
@@ -50,7 +50,7 @@ pub enum ClientServersError {
         "the server `{name}` has the type `sse`, which is not supported; use streamable HTTP, with the type `http`"
     )]
     Sse {
-        /// Its name.
+        /// The name of the server.
         name: String,
     },
     /// Headers or values of the environment would be sent over plain HTTP to another machine.
@@ -58,7 +58,7 @@ pub enum ClientServersError {
         "the server `{name}` has headers or values of the environment, and its address begins with `http://`; use `https://`"
     )]
     PlainHttp {
-        /// Its name.
+        /// The name of the server.
         name: String,
     },
     /// A variable that a value names is not set.
@@ -115,10 +115,10 @@ impl ClientServers {
             match server {
                 ClientServer::Command { env, args, .. } => {
                     let private = env.iter().filter(|(name, _)| is_secret_name(name));
-                    private.for_each(|(_, value)| secrets.add_value(value));
-                    secrets.add_values(list_secret_argument_values(args.iter().map(String::as_str)));
+                    private.for_each(|(_, value)| secrets.add_secret(value));
+                    secrets.add_secrets(list_secret_argument_values(args.iter().map(String::as_str)));
                 }
-                ClientServer::Http { headers, .. } => headers.iter().for_each(|(_, value)| secrets.add_value(value)),
+                ClientServer::Http { headers, .. } => headers.iter().for_each(|(_, value)| secrets.add_secret(value)),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Requests that are decided, in the records of a run.
+//! The decided requests in the records of a run.
 //!
 //! Invariant: an answer to a decided request is refused with the answer that was used, its source and its time.
 
@@ -46,13 +46,13 @@ pub struct UnusedAnswer {
     pub address: String,
     /// The answer.
     pub text: String,
-    /// Whether the answer was for every question, or is from a file, so that it is no mistake if there was none.
+    /// True if the answer was for every question or from a file, so that an unused answer is not an error.
     pub is_for_every_question: bool,
-    /// The refusal that says which answer was used instead. `None` if the agent has not asked.
+    /// The refusal, which states the answer that was used instead. `None` if the agent has not asked.
     pub decided_refusal: Option<AnswerRefusal>,
 }
 
 /// Returns the refusal of an answer to the latest decided request that this text names.
 pub(crate) fn refuse_decided_by_name(events: &[RunEvent], given: &str) -> Option<AnswerRefusal> {
-    refuse_decided_in_events(events, |address| address.match_name(given).is_some())
+    refuse_decided_in_events(events, |address| address.match_precision(given).is_some())
 }

@@ -1,11 +1,11 @@
-//! What happens in a run, for any number of subscribers.
+//! The events of a run, for any number of subscribers.
 //!
-//! A subscriber gets every record once and in order, those of runs inside the run included, and live pieces between
-//! them. Records come from the log where the subscriber was not there yet, or was too slow. Live pieces and questions are
-//! lost then; [`RunHandle::open_requests`](crate::RunHandle::open_requests) has what is open.
-//! So a subscriber that stops reading costs a bounded amount of memory and never slows the run down.
+//! A subscriber receives every record of the run and its nested runs once and in order, with live events between them. Records from before
+//! the subscription, and records that a slow subscriber missed, are read from the log. Missed live events and questions are lost;
+//! [`RunHandle::open_requests`](crate::RunHandle::open_requests) returns the open requests. A subscriber that stops reading uses a bounded
+//! amount of memory.
 //!
-//! Invariant: a subscriber gets every record once, in order, and never slows the run down.
+//! Invariant: a subscriber receives every record once, in order, and never slows the run down.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::operator::{PermissionRequest, QuestionRequest};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{NestedRunName, ReadError, RunFollower, RunId, StoredRun};
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
+use ensemble_core::store::{LogReadError, NestedRunName, RunId, RunLogFollower, StoredRun};
+use ensemble_core::thread::{ExecutionAttemptRef, LiveOutputReceiver, LiveUpdate, ToolCall};
 use ensemble_core::trace::{SpanContext, TraceParent};
 use tokio::sync::Notify;
 
@@ -27,18 +27,18 @@ const MAX_WAITING_EVENTS: usize = 1024;
 /// An event of a run or of a nested run.
 #[derive(Debug, Clone)]
 pub struct RunEvent {
-    /// The run, which may be inside the one that is followed ([`RunId::nested_names`] tells where).
+    /// The run: the followed run, or a nested run of it, whose names are in [`RunId::nested_names`].
     pub run: RunId,
-    /// What happened.
+    /// The kind of the event, with its data.
     pub kind: RunEventKind,
 }
 
 /// The kind of an event of a run.
 #[derive(Debug, Clone)]
 pub enum RunEventKind {
-    /// A record stands in the log.
+    /// A record was appended to the log.
     Committed(Arc<Record>),
-    /// Something was said or begun that no record holds yet. It may be lost, and it may turn out not to count.
+    /// Live output that no record contains yet. The event can be lost, and its output can be discarded later.
     Live(LiveEvent),
     /// A question waits for [`RunHandle::answer_request`](crate::RunHandle::answer_request).
     QuestionAsked(QuestionRequest),
@@ -46,7 +46,7 @@ pub enum RunEventKind {
     PermissionRequested(PermissionRequest),
 }
 
-/// A piece of the output of an execution that is still running.
+/// A piece of live output of an execution that is still running.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveEvent {
     /// The agent.
@@ -55,7 +55,7 @@ pub struct LiveEvent {
     pub execution: u32,
     /// Which attempt of the execution, from 1.
     pub attempt: u32,
-    /// The piece.
+    /// The piece of output.
     pub kind: LiveEventKind,
 }
 
@@ -70,13 +70,13 @@ pub enum LiveEventKind {
     ToolStarted(ToolCall),
     /// A tool has ended.
     ToolEnded(ToolCall),
-    /// The text so far does not count: another request begins in its place.
+    /// The text so far does not count, because another request replaces the current one.
     ReplyRestarted,
     /// The model is asked again after a pause.
     Retrying {
         /// The pause.
         pause: Duration,
-        /// Why the request failed.
+        /// The reason for the failure of the request.
         error: String,
     },
     /// The requests of a model profile are slowed down, or are no longer slowed down: the text for the user.
@@ -111,16 +111,16 @@ impl RunEvent {
 
 /// A distributor of run events to the tracer and to subscribers. Clones share the subscribers.
 #[derive(Clone, Default)]
-pub(crate) struct EventHub(Arc<HubSubscribers>);
+pub(crate) struct RunEventHub(Arc<HubSubscribers>);
 
 /// The shared state of an event hub: tracer, subscribers and their queues.
 #[derive(Default)]
 struct HubSubscribers {
-    /// Who makes a trace.
+    /// The tracer of the runs.
     tracer: Option<Arc<dyn RunTracer>>,
     /// The run that is followed; others are inside it.
     outermost: OnceLock<RunId>,
-    /// How many there are; without any, nothing is copied.
+    /// The number of subscribers. Without subscribers, events are not copied.
     count: AtomicUsize,
     queues: Mutex<EventQueues>,
 }
@@ -155,7 +155,7 @@ fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl EventHub {
+impl RunEventHub {
     /// Creates a hub that also sends all records to this tracer.
     pub(crate) fn with_tracer(tracer: Option<Arc<dyn RunTracer>>) -> Self {
         Self(Arc::new(HubSubscribers {
@@ -177,7 +177,7 @@ impl EventHub {
         parent: Option<&TraceParent>,
     ) -> Option<SpanContext> {
         let tracer = self.tracer()?;
-        let parent = parent.and_then(TraceParent::span_context);
+        let parent = parent.and_then(TraceParent::to_span_context);
         let segment = SpanContext::for_segment(run.as_str(), seq, parent.as_ref());
         Some(SpanContext {
             is_sampled: tracer.is_sampled(&segment.trace),
@@ -226,14 +226,14 @@ impl EventHub {
     }
 
     /// Subscribes to the events of a run, from the record with the number `from`.
-    pub(crate) fn subscribe_run(&self, run: Arc<dyn StoredRun>, from: u64) -> EventSubscription {
+    pub(crate) fn subscribe_run(&self, run: Arc<dyn StoredRun>, from: u64) -> RunEventSubscription {
         let queue = Arc::new(EventQueue::default());
         let mut queues = lock_ignoring_poison(&self.0.queues);
         lock_ignoring_poison(&queue.state).is_closed = queues.are_closed;
         queues.open.push(Arc::downgrade(&queue));
         self.0.count.store(queues.open.len(), Ordering::Release);
         drop(queues);
-        EventSubscription {
+        RunEventSubscription {
             queue,
             log: RunTreeReader::new(run, from),
             is_new: true,
@@ -243,8 +243,8 @@ impl EventHub {
     }
 
     /// Creates a reporter that sends the records of one run to the subscribers and the tracer.
-    pub(crate) fn create_run_reporter(&self, run: RunId) -> HubReporter {
-        HubReporter { hub: self.clone(), run }
+    pub(crate) fn create_run_reporter(&self, run: RunId) -> RunHubReporter {
+        RunHubReporter { hub: self.clone(), run }
     }
 }
 
@@ -267,12 +267,12 @@ impl EventQueue {
 }
 
 /// A reporter that sends the records of one run to the hub.
-pub(crate) struct HubReporter {
-    hub: EventHub,
+pub(crate) struct RunHubReporter {
+    hub: RunEventHub,
     run: RunId,
 }
 
-impl Reporter for HubReporter {
+impl Reporter for RunHubReporter {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
         if let Some(tracer) = self.hub.tracer() {
             tracer.observe_record(&self.run, record, state);
@@ -282,19 +282,20 @@ impl Reporter for HubReporter {
     }
 }
 
-/// A receiver of live output that forwards updates to subscribers and to another receiver, which gets those of nested runs only on request.
+/// A receiver of live output that forwards updates to subscribers and to another receiver. The other receiver gets updates of nested runs
+/// only on request.
 pub(crate) struct HubLiveOutput {
-    pub(crate) hub: EventHub,
-    pub(crate) live_output: Option<Arc<dyn LiveOutput>>,
+    pub(crate) hub: RunEventHub,
+    pub(crate) live_output: Option<Arc<dyn LiveOutputReceiver>>,
 }
 
-impl LiveOutput for HubLiveOutput {
-    fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+impl LiveOutputReceiver for HubLiveOutput {
+    fn receive_update(&self, source: &ExecutionAttemptRef, update: LiveUpdate<'_>) {
         let run = RunId::new(Arc::clone(&source.run));
         if let Some(live_output) = self
             .live_output
             .as_ref()
-            .filter(|live_output| live_output.receives_nested_runs() || self.hub.0.outermost.get() == Some(&run))
+            .filter(|live_output| live_output.wants_nested_runs() || self.hub.0.outermost.get() == Some(&run))
         {
             live_output.receive_update(source, update);
         }
@@ -328,26 +329,25 @@ impl LiveEventKind {
 }
 
 /// The events of a run of this process that a client has not received yet.
-pub(crate) struct EventSubscription {
+pub(crate) struct RunEventSubscription {
     queue: Arc<EventQueue>,
     log: RunTreeReader,
     /// The log was not read yet.
     is_new: bool,
     /// Records that were read from the log and not handed out.
     ready: VecDeque<RunEvent>,
-    /// What waited for an answer or for permission when the subscription began. Of what is asked at that moment the queue
-    /// has a copy.
+    /// The requests that were open when the subscription started. The queue also contains those that are opened at the same moment.
     open: Vec<RunEvent>,
 }
 
-impl EventSubscription {
+impl RunEventSubscription {
     /// Adds open questions and permission requests, which are returned after the records of the log.
     pub(crate) fn with_open_requests(self, open: Vec<RunEvent>) -> Self {
         Self { open, ..self }
     }
 
-    /// Returns the next event. Waits for it if necessary. Returns `None` when the run is closed and every event was returned.
-    pub(super) async fn next_event(&mut self) -> Result<Option<RunEvent>, ReadError> {
+    /// Waits for the next event and returns the event. Returns `None` when the run is closed and every event was returned.
+    pub(super) async fn next_event(&mut self) -> Result<Option<RunEvent>, LogReadError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
@@ -379,8 +379,8 @@ impl EventSubscription {
         }
     }
 
-    /// Queues the event for the client, unless it was returned before. Reads missing records from the log first.
-    async fn queue_unread_event(&mut self, event: RunEvent) -> Result<(), ReadError> {
+    /// Queues the event for the client, unless the event was returned before. Reads missing records from the log first.
+    async fn queue_unread_event(&mut self, event: RunEvent) -> Result<(), LogReadError> {
         let RunEventKind::Committed(record) = &event.kind else {
             let twin = self.open.iter().position(|open| open.is_same_request(&event));
             match twin {
@@ -413,7 +413,7 @@ pub(crate) struct RunTreeReader {
 /// A log of one run that is read step by step, with its open executions.
 struct FollowedLog {
     run: Arc<dyn StoredRun>,
-    follower: Box<dyn RunFollower>,
+    follower: Box<dyn RunLogFollower>,
     /// Executions that have begun and not ended.
     open: Vec<(Arc<str>, u32)>,
 }
@@ -450,14 +450,14 @@ impl RunTreeReader {
     }
 
     /// Reads all records of the run and its nested runs that were not returned.
-    pub(crate) async fn read_unread_records(&mut self) -> Result<Vec<RunEvent>, ReadError> {
+    pub(crate) async fn read_unread_records(&mut self) -> Result<Vec<RunEvent>, LogReadError> {
         let mut events = Vec::new();
         self.read_run_log(self.run.clone(), &mut events).await?;
         Ok(events)
     }
 
     /// Reads the records of one nested run that were not returned.
-    async fn read_nested_unread(&mut self, run: &RunId) -> Result<Vec<RunEvent>, ReadError> {
+    async fn read_nested_unread(&mut self, run: &RunId) -> Result<Vec<RunEvent>, LogReadError> {
         let mut events = Vec::new();
         if let Some(stored_run) = self.find_nested_run(run).await {
             self.read_run_log(stored_run, &mut events).await?;
@@ -470,7 +470,7 @@ impl RunTreeReader {
         let mut stored_run = self.run.clone();
         let depth = self.run.id().nested_names().count();
         for name in run.nested_names().skip(depth) {
-            stored_run = stored_run.find_nested(name).await.ok()??;
+            stored_run = stored_run.find_nested_run(name).await.ok()??;
         }
         (stored_run.id() == run).then_some(stored_run)
     }
@@ -480,7 +480,7 @@ impl RunTreeReader {
         &'a mut self,
         run: Arc<dyn StoredRun>,
         events: &'a mut Vec<RunEvent>,
-    ) -> BoxFuture<'a, Result<(), ReadError>> {
+    ) -> BoxFuture<'a, Result<(), LogReadError>> {
         Box::pin(async move {
             let id = run.id().clone();
             let log = self
@@ -490,7 +490,7 @@ impl RunTreeReader {
             let records = match log.follower.poll_records().await {
                 Ok(records) => records,
                 // A run that was only just created has no log yet.
-                Err(ReadError::Unavailable { .. }) if self.next_unread_seq(&id) == 0 => return Ok(()),
+                Err(LogReadError::Unavailable { .. }) if self.next_unread_seq(&id) == 0 => return Ok(()),
                 Err(error) => return Err(error),
             };
             for record in records {
@@ -543,16 +543,16 @@ impl RunTreeReader {
         agent: &str,
         execution: u32,
         events: &mut Vec<RunEvent>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), LogReadError> {
         let Some(run) = self.logs.get(id).map(|log| log.run.clone()) else {
             return Ok(());
         };
-        let names = run.list_nested_names().await.unwrap_or_default();
+        let names = run.list_nested_run_names().await.unwrap_or_default();
         for name in names
             .iter()
-            .filter(|name| NestedRunName::belongs_to(name, agent, execution))
+            .filter(|name| NestedRunName::belongs_to_execution(name, agent, execution))
         {
-            if let Ok(Some(inner)) = run.find_nested(name).await {
+            if let Ok(Some(inner)) = run.find_nested_run(name).await {
                 self.read_run_log(inner, events).await?;
             }
         }

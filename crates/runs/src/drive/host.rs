@@ -1,4 +1,4 @@
-//! What a program that holds runs hands in: the environment, the clock, randomness, the watchdog, and who is asked.
+//! The environment of runs: variables, clock, randomness, watchdog and operator.
 //!
 //! Invariant: only `RunHost::from_system` and `Project::from_process` read the environment and the clock of the process.
 
@@ -16,15 +16,15 @@ use ensemble_process::{ProcessWatchdog, ProgramInvocation};
 
 use crate::drive::client_servers::ClientServers;
 
-/// Reads a variable of the environment.
+/// A function that reads an environment variable.
 type EnvironmentReader = dyn Fn(&str) -> Option<String> + Send + Sync;
-/// Tells the time.
+/// A function that returns the current time.
 type ClockReader = dyn Fn() -> DateTime<Utc> + Send + Sync;
-/// A number from 0 to 1, exclusive.
+/// A function that returns a random number, at least 0 and less than 1.
 type RandomSource = dyn Fn() -> f64 + Send + Sync;
 
-/// The environment of runs: variables, clock, randomness, helper programs, model network and operator. The run layer uses no other source
-/// of them.
+/// The environment of runs: variables, clock, randomness, helper programs, model network and operator. The run layer accesses all of these
+/// only through the host.
 #[derive(Clone)]
 pub struct RunHost {
     variables: Arc<EnvironmentReader>,
@@ -36,11 +36,11 @@ pub struct RunHost {
     /// The access to models that all runs share.
     network: Option<ModelNetwork>,
     operator: OperatorSource,
-    /// Servers of tools for runs that are given none.
+    /// The MCP servers for runs whose options contain no servers.
     client_servers: Arc<ClientServers>,
-    /// The variables with rights of the user that this program adds to those that are known.
+    /// The variables with rights of the user that this program adds to the known ones.
     private_variables: Arc<[String]>,
-    /// Values that no record and no client gets, such as the token of a server.
+    /// The values that no record and no client receives, such as the token of a server.
     secret_values: Arc<[String]>,
 }
 
@@ -58,15 +58,15 @@ enum WatchdogChoice {
 /// The operator of a run.
 #[derive(Clone)]
 enum OperatorSource {
-    /// Whoever holds the handle of the run.
+    /// The holder of the run's handle answers.
     Handle,
-    /// This operator.
+    /// This operator answers.
     Operator(Arc<dyn Operator>),
 }
 
 impl RunHost {
-    /// The process's own environment, clock and randomness. There is no watchdog, and whoever holds the handle of a
-    /// run answers its questions.
+    /// Creates a host with the environment, the clock and the randomness of this process. The host has no watchdog, and the holder of a
+    /// run's handle answers questions.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one door to the process's environment and clock"
@@ -172,8 +172,8 @@ impl RunHost {
         self.with_operator(Arc::new(UnattendedOperator))
     }
 
-    /// With its operator, if it has one; else nobody is asked, since nobody holds a handle.
-    pub(crate) fn without_handle_questions(self) -> Self {
+    /// Sends questions to no operator unless the host has an operator, because no caller holds a handle of the run.
+    pub(crate) fn without_handle_as_operator(self) -> Self {
         match self.operator {
             OperatorSource::Handle => self.without_operator(),
             OperatorSource::Operator(_) => self,
@@ -228,9 +228,9 @@ impl RunHost {
 
     /// Adds the tokens of this program to the secrets of a run, and withholds their variables from child processes.
     pub(crate) fn register_secrets(&self, secrets: &Secrets) {
-        secrets.add_values(self.secret_values.iter().map(String::as_str));
+        secrets.add_secrets(self.secret_values.iter().map(String::as_str));
         for variable in self.private_variables.iter() {
-            secrets.withhold_variable(variable);
+            secrets.withhold_from_children(variable);
         }
         let variables = self
             .private_variables
@@ -238,7 +238,7 @@ impl RunHost {
             .map(String::as_str)
             .chain(RIGHTS_VARIABLES);
         let values: Vec<String> = variables.filter_map(|variable| (self.variables)(variable)).collect();
-        secrets.add_values(values.iter().map(String::as_str));
+        secrets.add_secrets(values.iter().map(String::as_str));
     }
 
     /// Returns a random number, at least 0 and less than 1.
@@ -246,8 +246,8 @@ impl RunHost {
         (self.random)()
     }
 
-    /// Returns the watchdog for a new run, which starts with the first child process.
-    pub(crate) fn watchdog_command(&self) -> Option<Arc<ProcessWatchdog>> {
+    /// Returns the watchdog of a new run: none, a new one that starts with the first child process, or the shared one.
+    pub(crate) fn watchdog_for_new_run(&self) -> Option<Arc<ProcessWatchdog>> {
         match &self.watchdog {
             WatchdogChoice::None => None,
             WatchdogChoice::EachRun(command) => Some(Arc::new(ProcessWatchdog::new(command.clone()))),
@@ -255,15 +255,17 @@ impl RunHost {
         }
     }
 
+    /// Returns the command that starts processes with a `sandbox`. Returns `None` if such processes cannot run.
     pub(crate) fn sandbox_helper_command(&self) -> Option<&ProgramInvocation> {
         self.sandbox_helper.as_ref()
     }
 
+    /// Returns the command of the built-in external agent. Returns `None` if the agent is not available.
     pub(crate) fn simulated_acp_command(&self) -> Option<&ProgramInvocation> {
         self.simulated_acp.as_ref()
     }
 
-    /// Returns the servers of tools for runs whose options name none.
+    /// Returns the MCP servers for runs whose options contain no servers.
     pub(crate) fn default_client_servers(&self) -> &Arc<ClientServers> {
         &self.client_servers
     }

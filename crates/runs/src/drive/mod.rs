@@ -1,4 +1,4 @@
-//! The driving of a run: its task, its events, the desk of its requests, its host.
+//! The driving of a run: its task, its events, its open requests and its host.
 
 pub(crate) mod client_servers;
 pub(crate) mod decided_requests;

@@ -16,7 +16,7 @@ use ensemble_core::request::{
 use ensemble_core::runner::BoxFuture;
 use tokio::sync::{oneshot, watch};
 
-use crate::drive::events::{EventHub, RunEvent, RunEventKind};
+use crate::drive::events::{RunEvent, RunEventHub, RunEventKind};
 use crate::drive::host::RunHost;
 
 /// The open questions and permission requests of a run, and the answers to them. Clones share the requests.
@@ -25,7 +25,7 @@ pub(crate) struct OpenRequestDesk(Arc<RequestDeskShared>);
 
 /// The shared parts of a request desk.
 struct RequestDeskShared {
-    hub: EventHub,
+    hub: RunEventHub,
     host: RunHost,
     state: Mutex<RequestDeskState>,
     /// Counts the changes of the state.
@@ -44,9 +44,10 @@ struct RequestDeskState {
 
 impl RequestDeskState {
     /// Returns the addresses of the open requests.
-    fn open_addresses(&self) -> Vec<RequestAddress> {
+    fn list_open_addresses(&self) -> Vec<RequestAddress> {
         let open = self.open.iter();
-        open.map(|open| open.request.request().address.clone()).collect()
+        open.map(|open| open.request.pending_request().address.clone())
+            .collect()
     }
 }
 
@@ -90,7 +91,7 @@ pub(crate) struct ClientAnswer {
     pub(crate) digest: RequestDigest,
     /// The answer.
     pub(crate) answer: RequestAnswer,
-    /// Who answers.
+    /// The author of the answer.
     pub(crate) by: AnswerAuthor,
 }
 
@@ -121,7 +122,8 @@ impl Drop for WithdrawRequestGuard<'_> {
 }
 
 impl OpenRequestDesk {
-    pub(crate) fn new(hub: EventHub, host: RunHost) -> Self {
+    /// Creates a desk without requests, which sends new requests to this hub.
+    pub(crate) fn new(hub: RunEventHub, host: RunHost) -> Self {
         Self(Arc::new(RequestDeskShared {
             hub,
             host,
@@ -163,7 +165,7 @@ impl OpenRequestDesk {
     pub(crate) fn sorted_open_requests(&self) -> Vec<OperatorRequest> {
         let state = self.lock_state();
         let mut open: Vec<OperatorRequest> = state.open.iter().map(|open| open.request.clone()).collect();
-        open.sort_by(|one, other| one.request().compare_positions(other.request()));
+        open.sort_by(|one, other| one.pending_request().compare_positions(other.pending_request()));
         open
     }
 
@@ -196,7 +198,10 @@ impl OpenRequestDesk {
 
     /// Returns the open requests as events, in the order of the file.
     pub(crate) fn open_request_events(&self) -> Vec<RunEvent> {
-        self.sorted_open_requests().into_iter().map(to_run_event).collect()
+        self.sorted_open_requests()
+            .into_iter()
+            .map(request_to_run_event)
+            .collect()
     }
 
     /// Answers a request. If a resumed run has not asked the request again yet, waits until the run asks.
@@ -224,13 +229,13 @@ impl OpenRequestDesk {
         let is_same =
             |address: &RequestAddress, digest: &RequestDigest| *address == given.address && *digest == given.digest;
         let at = state.open.iter().position(|open| {
-            let request = open.request.request();
+            let request = open.request.pending_request();
             is_same(&request.address, &request.digest)
         });
         if let Some(at) = at {
             let request = &state.open[at].request;
-            if !request.is_default(&given.answer) {
-                check_answer(request.request(), &given.answer, true)?;
+            if !request.is_empty_answer_for_default(&given.answer) {
+                check_answer(request.pending_request(), &given.answer, true)?;
             }
             let open = state.open.remove(at);
             if open.answer.send((given.answer.clone(), given.by.clone())).is_ok() {
@@ -252,9 +257,9 @@ impl OpenRequestDesk {
             .iter()
             .find(|decided| is_same(&decided.address, &decided.digest));
         if exact.is_none() {
-            let has_address = |open: &&OpenDeskRequest| open.request.request().address == given.address;
+            let has_address = |open: &&OpenDeskRequest| open.request.pending_request().address == given.address;
             if let Some(open) = state.open.iter().find(has_address) {
-                return Err(AnswerRefusal::for_changed(open.request.request()));
+                return Err(AnswerRefusal::for_changed_request(open.request.pending_request()));
             }
             if state
                 .expected_requests
@@ -276,24 +281,24 @@ impl OpenRequestDesk {
                 answer: decided.answer.clone(),
                 by: decided.by.clone(),
                 at: decided.at,
-                pending: state.open_addresses(),
+                pending: state.list_open_addresses(),
             }),
             None => Err(AnswerRefusal::NotPending {
                 given: given.address.to_string(),
-                pending: state.open_addresses(),
+                pending: state.list_open_addresses(),
             }),
         }
     }
 
     /// Opens a request, sends an event, and waits for the answer. Withdraws the request if the future is dropped. Returns `None` if the
     /// request is postponed.
-    async fn open_and_wait(&self, request: OperatorRequest) -> Option<(RequestAnswer, AnswerAuthor)> {
+    async fn open_request_and_wait(&self, request: OperatorRequest) -> Option<(RequestAnswer, AnswerAuthor)> {
         let (answer, answered) = oneshot::channel();
         let number = {
             let mut state = self.lock_state();
             let number = state.next;
             state.next += 1;
-            let digest = &request.request().digest;
+            let digest = &request.pending_request().digest;
             state.expected_requests.retain(|expected| expected.digest != *digest);
             state.open.push(OpenDeskRequest {
                 number,
@@ -304,14 +309,14 @@ impl OpenRequestDesk {
         };
         let _guard = WithdrawRequestGuard { desk: self, number };
         let run = request.run_id().clone();
-        self.0.hub.send_event(&run, || to_run_event(request).kind);
+        self.0.hub.send_event(&run, || request_to_run_event(request).kind);
         self.notify_subscribers();
         answered.await.ok()
     }
 }
 
 /// Converts a request to an event of its run.
-fn to_run_event(request: OperatorRequest) -> RunEvent {
+fn request_to_run_event(request: OperatorRequest) -> RunEvent {
     RunEvent {
         run: request.run_id().clone(),
         kind: match request {
@@ -325,7 +330,7 @@ impl Operator for OpenRequestDesk {
     fn ask_question(&self, asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
         Box::pin(async move {
             let timeout = asked.timeout;
-            let answered = self.open_and_wait(OperatorRequest::Question(asked));
+            let answered = self.open_request_and_wait(OperatorRequest::Question(asked));
             let answered = match timeout {
                 None => answered.await,
                 Some(timeout) => match tokio::time::timeout(timeout, answered).await {
@@ -343,7 +348,7 @@ impl Operator for OpenRequestDesk {
 
     fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         Box::pin(async move {
-            match self.open_and_wait(OperatorRequest::Permission(requested)).await {
+            match self.open_request_and_wait(OperatorRequest::Permission(requested)).await {
                 Some((RequestAnswer::Permission(decision), by)) => PermissionAnswer::Decided { decision, by },
                 Some((RequestAnswer::Text(_), _)) | None => PermissionAnswer::Cancelled,
             }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::ExternalPrograms;
+use ensemble_agents::agent::acp::ExternalProgramPool;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_core::conversation::{
@@ -15,48 +15,47 @@ use ensemble_core::log::{CommitError, RunLog};
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::{
-    AnswerAuthor, AnswerRefusal, PendingRequest, RequestAnswer, RequestDigest, resolve_request,
+    AnswerAuthor, AnswerRefusal, PendingRequest, RequestAnswer, RequestDigest, resolve_pending_request,
 };
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::store::{Lease, RunId, StoredRun};
+use ensemble_core::store::{RunId, RunLease, StoredRun};
 use ensemble_core::trace::{self, SpanContext};
 use ensemble_process::wait_and_kill_strays;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::drive::decided_requests::{UnusedAnswer, refuse_decided_by_name};
-use crate::drive::events::{EventHub, HubReporter, RunTracer, RunTreeReader};
+use crate::drive::events::{RunEventHub, RunHubReporter, RunTracer, RunTreeReader};
 use crate::drive::host::RunHost;
 use crate::drive::request_desk::{ClientAnswer, OpenRequestDesk};
 use crate::drive::run_events::RunEventStream;
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
 
-/// A run that is driven in a task of its own, on the runtime of whoever started it.
-///
-/// Dropping the handle does not end the run: the conversation goes on to its end, and then the run is closed.
+/// A handle of a run that a separate task drives. Dropping the handle does not stop the run: the task drives the conversation to its end
+/// and closes the run.
 pub struct RunHandle {
     stored_run: Arc<dyn StoredRun>,
     prepared: Arc<PreparedEnsemble>,
     desk: OpenRequestDesk,
     answers: Arc<AnswerQueue>,
-    hub: EventHub,
+    hub: RunEventHub,
     message_sender: mpsc::UnboundedSender<Arc<str>>,
     interruptions: mpsc::UnboundedSender<RunInterruption>,
     leg: watch::Receiver<RunSegmentState>,
     task: JoinHandle<(ConversationState, Result<(), CommitError>)>,
-    /// Its sender is dropped when the run is closed.
+    /// The receiver of the closing. The sender is dropped when the run is closed.
     closed_signal: watch::Receiver<()>,
 }
 
 /// The state of the conversation since the latest input or message: open, ended or failed.
 #[derive(Debug, Clone)]
 enum RunSegmentState {
-    /// It goes on.
+    /// The conversation continues.
     Open,
-    /// It has ended.
+    /// The conversation has ended.
     Ended(Arc<RunEnded>),
     /// The log failed.
     Failed(String),
@@ -66,38 +65,38 @@ enum RunSegmentState {
 pub struct FinishedRun {
     /// The run.
     pub run: RunId,
-    /// The state with which it ended.
+    /// The state at the end of the run.
     pub state: ConversationState,
 }
 
-/// All that the task which drives a run needs.
+/// The state of the task that drives a run: agents, log, requests, servers and leases.
 pub(crate) struct RunDriverState {
     pub(crate) stored_run: Arc<dyn StoredRun>,
     pub(crate) prepared: Arc<PreparedEnsemble>,
-    /// Held until the run is closed.
-    pub(crate) leases: Vec<Box<dyn Lease>>,
+    /// The leases, which are released when the run is closed.
+    pub(crate) leases: Vec<Box<dyn RunLease>>,
     pub(crate) log: Box<dyn RunLog>,
     pub(crate) state: ConversationState,
-    /// The event with which this process begins, unless it stands in the log.
+    /// The first event of this process, unless the log contains it.
     pub(crate) first: Option<Event>,
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     pub(crate) servers: Arc<McpServers>,
-    pub(crate) programs: Arc<ExternalPrograms>,
+    pub(crate) programs: Arc<ExternalProgramPool>,
     pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
     pub(crate) desk: OpenRequestDesk,
     pub(crate) answers: Arc<AnswerQueue>,
-    pub(crate) hub: EventHub,
-    /// With telemetry: the segment of the trace that begins.
+    pub(crate) hub: RunEventHub,
+    /// The first segment of the trace, if telemetry is on.
     pub(crate) segment: Option<SpanContext>,
-    /// What no event may tell.
+    /// The values that no event may contain.
     pub(crate) secrets: Secrets,
     pub(crate) host: RunHost,
-    /// Whether a success with exhausted agents is recorded as no success.
+    /// True if a success with exhausted agents is recorded as a failure.
     pub(crate) refuses_exhausted: bool,
 }
 
 impl RunHandle {
-    /// Drives the run in a task of its own.
+    /// Spawns the task that drives the run, on the runtime of the caller. Returns the handle of the run.
     pub(crate) fn spawn_driver(driven: RunDriverState) -> Self {
         let (message_sender, messages) = mpsc::unbounded_channel();
         let (interruptions, interrupted) = mpsc::unbounded_channel();
@@ -135,7 +134,7 @@ impl RunHandle {
         self.stored_run.id()
     }
 
-    /// Returns the ensemble as the run uses it.
+    /// Returns the ensemble of the run.
     pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
@@ -145,13 +144,13 @@ impl RunHandle {
         &self.stored_run
     }
 
-    /// Returns all events, from the first record on.
+    /// Returns all events of the run, starting with the first record.
     pub fn events(&self) -> RunEventStream {
         self.events_from(0)
     }
 
-    /// Returns all events from the record `seq` on. What waits for an answer or for permission at this moment follows
-    /// the records that are in the log.
+    /// Returns all events, starting with the record `seq`. The open questions and permission requests follow the records that are in the
+    /// log.
     pub fn events_from(&self, seq: u64) -> RunEventStream {
         let events = self.hub.subscribe_run(self.stored_run.clone(), seq);
         // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
@@ -184,7 +183,7 @@ impl RunHandle {
         self.desk.is_request_expected(digest)
     }
 
-    /// Changes when a request is asked, decided or withdrawn.
+    /// Returns a receiver that changes when a request is asked, decided or withdrawn.
     pub fn subscribe_request_changes(&self) -> watch::Receiver<u64> {
         self.desk.subscribe_changes()
     }
@@ -192,8 +191,9 @@ impl RunHandle {
     /// Answers a question or a permission request that was shown. In a resumed run, waits until the run asks the request again.
     ///
     /// # Errors
-    /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not take the answer.
-    /// [`RunError::NotAsked`]: the conversation ended, and the request was not asked again.
+    ///
+    /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not accept the answer. [`RunError::NotAsked`]:
+    /// the conversation ended, and the request was not asked again.
     pub async fn answer_request(
         &self,
         request: &PendingRequest,
@@ -201,7 +201,7 @@ impl RunHandle {
         by: impl Into<AnswerAuthor>,
     ) -> Result<(), RunError> {
         let (address, digest, by) = (request.address.clone(), request.digest.clone(), by.into());
-        self.answer_by_digest(ClientAnswer {
+        self.answer_when_asked(ClientAnswer {
             address,
             digest,
             answer,
@@ -210,10 +210,15 @@ impl RunHandle {
         .await
     }
 
-    pub(crate) async fn answer_by_digest(&self, answer: ClientAnswer) -> Result<(), RunError> {
+    /// Answers the request with this address and digest, which a resumed run can ask later.
+    ///
+    /// # Errors
+    ///
+    /// The answer is refused, or the conversation ended without the request.
+    pub(crate) async fn answer_when_asked(&self, answer: ClientAnswer) -> Result<(), RunError> {
         let address = answer.address.clone();
         let answered = self.desk.answer_request_when_asked(answer);
-        self.wait_while_open(answered, || {
+        self.wait_while_conversation_open(answered, || {
             format!("the run has ended, and `{address}` did not ask a question")
         })
         .await?
@@ -257,8 +262,8 @@ impl RunHandle {
             loop {
                 changes.mark_unchanged();
                 let open = self.open_requests();
-                let pending: Vec<PendingRequest> = open.iter().map(|open| open.request().clone()).collect();
-                match resolve_request(given, &pending) {
+                let pending: Vec<PendingRequest> = open.iter().map(|open| open.pending_request().clone()).collect();
+                match resolve_pending_request(given, &pending) {
                     Err(AnswerRefusal::NotPending { .. }) => {}
                     found => return found.cloned(),
                 }
@@ -267,12 +272,17 @@ impl RunHandle {
             }
         };
         let not_asked_message = || format!("the run has ended, and `{given}` did not ask a question");
-        self.wait_while_open(waited, not_asked_message)
+        self.wait_while_conversation_open(waited, not_asked_message)
             .await?
             .map_err(RunError::from)
     }
 
-    async fn wait_while_open<T>(
+    /// Waits for the future while the conversation is open. `why` creates the message of the error.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::NotAsked`]: the conversation ended first, or its log failed.
+    async fn wait_while_conversation_open<T>(
         &self,
         asked: impl Future<Output = T>,
         why: impl FnOnce() -> String,
@@ -357,7 +367,7 @@ impl RunHandle {
     }
 }
 
-/// The ends of a handle's channels that the driver holds.
+/// The channel ends of a handle that the driver owns.
 struct RunDriverChannels {
     messages: mpsc::UnboundedReceiver<Arc<str>>,
     interruptions: mpsc::UnboundedReceiver<RunInterruption>,
@@ -367,7 +377,7 @@ struct RunDriverChannels {
 /// A reporter that forwards each event to several reporters and to the event hub.
 struct ReporterFanout {
     reporters: Vec<Box<dyn Reporter + Send>>,
-    hub: HubReporter,
+    hub: RunHubReporter,
 }
 
 impl Reporter for ReporterFanout {
@@ -380,6 +390,8 @@ impl Reporter for ReporterFanout {
 }
 
 impl RunDriverState {
+    /// Drives all segments of the run, then closes servers, programs, leases and event queues, and kills leftover processes. Returns the
+    /// last state and the result of the log.
     async fn drive_and_close(mut self, channels: RunDriverChannels) -> (ConversationState, Result<(), CommitError>) {
         let leg = channels.segment_sender.clone();
         let result = self.drive_all_segments(channels).await;
@@ -394,7 +406,7 @@ impl RunDriverState {
         (self.state, result)
     }
 
-    /// The conversation, and one more for each message.
+    /// Drives the conversation to its end, and then one further segment for each user message, until the handle is dropped.
     async fn drive_all_segments(&mut self, mut channels: RunDriverChannels) -> Result<(), CommitError> {
         let mut reporter = ReporterFanout {
             reporters: std::mem::take(&mut self.reporters),

@@ -1,4 +1,4 @@
-//! The stream of a run's events, which is the same for a run of this process and for a run of another one.
+//! The stream of a run's events, which is the same for runs of this process and of other processes.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{ReadError, StoredRun};
+use ensemble_core::store::{LogReadError, StoredRun};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, TryStreamExt};
 
-use super::events::{EventSubscription, RunEvent, RunTreeReader};
+use super::events::{RunEvent, RunEventSubscription, RunTreeReader};
 
 /// The pause between two reads of the log of a run that another process executes.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -19,12 +19,12 @@ const LOG_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A [`Stream`] of the events of a run, each once and in order. The stream ends when the run is closed. An item is an error if the log
 /// cannot be read, and the next poll tries again. Dropping the stream does not affect the run.
 #[must_use = "a stream does nothing until it is polled"]
-pub struct RunEventStream(BoxStream<'static, Result<RunEvent, ReadError>>);
+pub struct RunEventStream(BoxStream<'static, Result<RunEvent, LogReadError>>);
 
 impl RunEventStream {
     /// Creates the events of a run that this process executes.
-    pub(crate) fn from_subscription(subscription: EventSubscription) -> Self {
-        let next_event = async |mut subscription: EventSubscription| {
+    pub(crate) fn from_subscription(subscription: RunEventSubscription) -> Self {
+        let next_event = async |mut subscription: RunEventSubscription| {
             let event = subscription.next_event().await.transpose()?;
             Some((event, subscription))
         };
@@ -51,13 +51,13 @@ impl RunEventStream {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn next<'f>(&'f mut self) -> BoxFuture<'f, Result<Option<RunEvent>, ReadError>> {
+    pub fn next<'f>(&'f mut self) -> BoxFuture<'f, Result<Option<RunEvent>, LogReadError>> {
         Box::pin(self.0.try_next())
     }
 }
 
 impl Stream for RunEventStream {
-    type Item = Result<RunEvent, ReadError>;
+    type Item = Result<RunEvent, LogReadError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.as_mut().poll_next(context)
@@ -75,13 +75,13 @@ struct StoredRunEvents {
 impl StoredRunEvents {
     /// Returns the next record. Polls the log while a process executes the run. Returns `None` when no process does and every record was
     /// returned.
-    async fn next_event(&mut self) -> Result<Option<RunEvent>, ReadError> {
+    async fn next_event(&mut self) -> Result<Option<RunEvent>, LogReadError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
             }
             // Asked before the log is read, so that the last records of a process that ends now are read, too.
-            let is_executed = self.run.driver_pid().is_some();
+            let is_executed = self.run.lease_holder_pid().is_some();
             self.ready.extend(self.log.read_unread_records().await?);
             if self.ready.is_empty() {
                 if !is_executed {

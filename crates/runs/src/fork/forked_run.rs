@@ -1,6 +1,6 @@
-//! Runs that begin with the records of another: forks, reruns, and resumes with an edited file.
+//! Runs that start with the records of another run: forks, reruns, and resumes with an edited file.
 //!
-//! Invariant: the other run stays as it is.
+//! Invariant: the other run is not changed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,10 +30,10 @@ use crate::options::arguments::parse_model_overrides;
 use crate::options::run_options::RunOptions;
 use crate::prepare::{PreparedEnsemble, prepare_file};
 use crate::start::carried_inputs::{CarriedInputs, carry_inputs_over};
-use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};
-use crate::start::ready::{ReadyRun, RunOpening, replace_runners};
-use crate::start::recorded_run::{RecordedRun, is_rerun_on_resume, load_recorded_ensemble};
-use crate::start::runs::{Runs, WhichRun};
+use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, compute_definitions};
+use crate::start::ready::{ReadyRun, RunOpening, replace_agent_runners};
+use crate::start::recorded_run::{RecordedRun, has_rerun_on_resume, load_recorded_ensemble};
+use crate::start::runs::{RunSelector, Runs};
 
 /// A fork that is ready to start, with its changes and its further user messages.
 pub struct PreparedFork {
@@ -41,20 +41,20 @@ pub struct PreparedFork {
     pub ready: ReadyRun,
     /// The changes since the other run.
     pub changes: ForkChanges,
-    /// What was said to the other run later on, for a rerun: it is to be said again, in this order.
+    /// The later user messages of the other run, which a rerun adds again in this order.
     pub messages: Vec<Arc<str>>,
 }
 
 /// The changes between a run and a run that continues from it.
 #[derive(Debug, Clone)]
 pub struct ForkChanges {
-    /// The file of the edited text; `None`: the text of the other run.
+    /// The file of the edited text. `None` means the text of the other run.
     pub file: Option<PathBuf>,
     /// The differences between the agents.
     pub changes: EnsembleChanges,
     /// The other run.
     pub origin: RunId,
-    /// Changed agents that ran before the fork, each with its first turn. Their results are kept.
+    /// The changed agents that ran before the fork, each with its first turn. Their results are kept.
     pub changed_agents: Vec<(Arc<str>, u32)>,
 }
 
@@ -73,8 +73,8 @@ impl ForkEnsemble {
     /// Returns whether the agent must be executed again, even if its reads are unchanged.
     fn must_execute_again(&self, agent: &str, execution: u32) -> bool {
         self.changes.invalidates_agent(agent)
-            || !self.recorded_definitions.is_latest(agent, execution)
-            || is_rerun_on_resume(&self.prepared, agent)
+            || !self.recorded_definitions.has_latest_definition(agent, execution)
+            || has_rerun_on_resume(&self.prepared, agent)
     }
 
     /// Returns the agents whose kept executions were performed with another definition, each with the last such execution.
@@ -82,7 +82,9 @@ impl ForkEnsemble {
         let mut outdated = BTreeMap::new();
         for (_, start) in list_execution_starts(kept) {
             if self.changes.invalidates_agent(&start.agent)
-                || !self.recorded_definitions.is_latest(&start.agent, start.execution)
+                || !self
+                    .recorded_definitions
+                    .has_latest_definition(&start.agent, start.execution)
             {
                 outdated.insert(start.agent.clone(), start.execution);
             }
@@ -104,7 +106,7 @@ struct UnbuiltFork {
     reuse: ReusableResults,
     context_changes: InputValues,
     messages: Vec<Arc<str>>,
-    /// The message with which the fork goes on.
+    /// The message with which the fork continues.
     next_message: Option<Arc<str>>,
 }
 
@@ -136,7 +138,7 @@ impl Runs {
     /// There is no such run or turn, or an ensemble or an agent cannot run.
     pub async fn prepare_fork(
         &self,
-        which: impl Into<WhichRun>,
+        which: impl Into<RunSelector>,
         at_turn: u32,
         set: RunContext,
         edited: Option<&str>,
@@ -180,7 +182,7 @@ impl Runs {
     /// There is no such run or execution, or an ensemble or an agent cannot run.
     pub async fn prepare_rerun(
         &self,
-        which: impl Into<WhichRun>,
+        which: impl Into<RunSelector>,
         agent: &str,
         part: Option<&str>,
         turn: u32,
@@ -231,14 +233,14 @@ impl Runs {
     /// There is no such run, the run has ended, another process drives the run, or the ensemble or an agent cannot run.
     pub async fn prepare_edited_resume(
         &self,
-        which: impl Into<WhichRun>,
+        which: impl Into<RunSelector>,
         edited: &str,
         mut options: RunOptions,
     ) -> Result<PreparedFork, RunError> {
         let run = self.resolve_run(which).await?;
         let lease = run.acquire_lease().await?;
         let origin = RecordedRun::load(run, self.project()).await?;
-        if origin.has_ended() {
+        if origin.has_final_end() {
             return Err(already_ended_error(&origin, edited));
         }
         let text = self.load_fork_ensemble(&origin, Some(edited), &mut options).await?;
@@ -276,7 +278,7 @@ impl Runs {
     /// There is no such run, the run has not ended or waits for input, or the ensemble or an agent cannot run.
     pub async fn prepare_edited_continuation(
         &self,
-        which: impl Into<WhichRun>,
+        which: impl Into<RunSelector>,
         edited: &str,
         message: impl Into<Arc<str>>,
         set: RunContext,
@@ -285,7 +287,7 @@ impl Runs {
         let run = self.resolve_run(which).await?;
         let lease = run.acquire_lease().await?;
         let origin = RecordedRun::load(run, self.project()).await?;
-        if !origin.can_continue() {
+        if !origin.can_continue_with_message() {
             return Err(RunError::NotEnded(origin.run.id().clone()));
         }
         let text = self.load_fork_ensemble(&origin, Some(edited), &mut options).await?;
@@ -328,11 +330,11 @@ impl Runs {
             Some(path) => prepare_file(path, self.project())?,
             None => load_recorded_ensemble(&*origin.run, before, self.project()).await?,
         };
-        options.keep_replacements(before, |name| prepared.plan.find_agent_id(name).is_some());
+        options.inherit_replacements(before, |name| prepared.plan.find_agent_id(name).is_some());
         let overrides = parse_model_overrides(effective_model_overrides(options, before))?;
-        let responders = options.list_responders();
+        let responders = options.recorded_responders();
         let definition_options = DefinitionOptions::for_records(&overrides, &options.stubs, &responders);
-        let definitions = read_definitions(&prepared, definition_options, self.project());
+        let definitions = compute_definitions(&prepared, definition_options, self.project());
         let recorded = RecordedDefinitions::from_records(&origin.journal.records);
         let changes = match (&origin.prepared.loaded.document, &prepared.loaded.document) {
             (Some(old), Some(new)) => compare_ensembles(
@@ -372,7 +374,7 @@ impl Runs {
             let added = AddedInputNames::from_previous_run(&before, &starts_with.inputs);
             let reuse = Arc::new(fork.reuse.with_added_inputs(added));
             let answers = built_agents.shared.answers.clone();
-            replace_runners(&mut built_agents, |at, agent, runner| {
+            replace_agent_runners(&mut built_agents, |at, agent, runner| {
                 if answers
                     .read_answers(|answers| has_replacing_answer(&prepared.plan, &agent.kind, &agent.name, answers))
                 {
@@ -422,10 +424,10 @@ impl Runs {
             }),
             definitions: Some(fork.text.definitions),
             project_root: before.project_root.clone(),
-            ..built_agents.start_event(file, starts_with, &models)
+            ..built_agents.build_start_event(file, starts_with, &models)
         };
         let mut records = fork.kept_records;
-        records.iter_mut().for_each(remove_definitions);
+        records.iter_mut().for_each(remove_definition_digests);
         let changes = ForkChanges {
             changed_agents: list_changed_executed_agents(&records, &fork.text.changes),
             file: fork.text.file,
@@ -485,7 +487,7 @@ fn effective_model_overrides<'o>(options: &'o RunOptions, before: &'o RunStarted
 }
 
 /// Removes the definitions from a shared record, because the first event of the new run names the outdated executions.
-fn remove_definitions(record: &mut Record) {
+fn remove_definition_digests(record: &mut Record) {
     match &mut record.event {
         Event::RunResumed(resumed) => resumed.definitions = None,
         Event::MessageAdded(message) => message.definitions = None,
@@ -493,7 +495,7 @@ fn remove_definitions(record: &mut Record) {
     }
 }
 
-/// Returns whether there is an answer for this agent, or for an agent nested in it. Such an answer replaces a recorded one.
+/// Returns whether the options contain an answer for this agent, or for an agent nested in it. Such an answer replaces a recorded answer.
 fn has_replacing_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &PreparedAnswers) -> bool {
     let is_inside = |given: &str| match given.parse::<RequestAddress>() {
         Ok(address) if address.segments().len() > 1 => *address.segments()[0].agent == *name,
@@ -503,7 +505,7 @@ fn has_replacing_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &Pre
         AgentKind::Input(_) => {
             let address = RequestAddress::for_agent(name);
             let mut names = answers.list_addresses();
-            names.any(|given| address.match_declared_name(given).is_some())
+            names.any(|given| address.match_declared_precision(given).is_some())
         }
         AgentKind::Ensemble { .. } => answers.list_addresses().any(is_inside),
         AgentKind::Script { .. } | AgentKind::Llm(_) | AgentKind::Tool { .. } => false,
@@ -524,7 +526,9 @@ fn list_changed_executed_agents(kept: &[Record], changes: &EnsembleChanges) -> V
 /// Returns the error for an edited resume of a run that has ended, with the agent that failed.
 fn already_ended_error(origin: &RecordedRun, file: &str) -> RunError {
     let state = &origin.state;
-    let failed = state.first_failed_agent().map(|id| origin.prepared.plan.agent_name(id));
+    let failed = state
+        .first_failing_agent()
+        .map(|id| origin.prepared.plan.agent_name(id));
     let last_failure = state
         .list_executions()
         .filter(|entry| Some(&entry.agent_name) == failed)

@@ -1,6 +1,6 @@
 //! Runs that contain the messages of two other runs.
 //!
-//! Invariant: a merge executes nothing, and the other runs stay as they are.
+//! Invariant: a merge executes nothing, and does not change the other runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use std::sync::Arc;
 use ensemble_core::conversation::{Event, ForkedFrom, MergedRecords, RunStarted, merge_records};
 use ensemble_core::executor::WallClock;
 use ensemble_core::log::SyncPoint;
-use ensemble_core::store::{Durability, Lease, RunId, StoreError, StoredRun};
+use ensemble_core::store::{Durability, RunId, RunLease, StoreError, StoredRun};
 use ensemble_core::thread::MergeOrder;
 
 use crate::error::{RunError, RunMergeError};
 use crate::fork::forked_run::ForkEnsemble;
 use crate::options::run_options::RunOptions;
-use crate::start::nested_run::PROGRAM;
-use crate::start::new_run::NewRun;
+use crate::start::nested_run::PROGRAM_VERSION;
+use crate::start::new_run::NewRunOptions;
 use crate::start::recorded_run::RecordedRun;
-use crate::start::runs::{Runs, WhichRun};
+use crate::start::runs::{RunSelector, Runs};
 
 /// A run that contains the messages of two other runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct MergedRun {
 struct LeasedOrigin {
     recorded: RecordedRun,
     text: ForkEnsemble,
-    _lease: Box<dyn Lease>,
+    _lease: Box<dyn RunLease>,
 }
 
 impl Runs {
@@ -47,8 +47,8 @@ impl Runs {
     /// There is no such run, the runs cannot be merged, or the store cannot be written.
     pub async fn merge_runs(
         &self,
-        first: impl Into<WhichRun>,
-        second: impl Into<WhichRun>,
+        first: impl Into<RunSelector>,
+        second: impl Into<RunSelector>,
         order: MergeOrder,
         durability: Durability,
     ) -> Result<MergedRun, RunError> {
@@ -79,7 +79,7 @@ impl Runs {
             }),
             definitions: Some(left.text.definitions.clone()),
             trace: None,
-            program: PROGRAM.to_owned(),
+            program: PROGRAM_VERSION.to_owned(),
             ..left.recorded.start_event()?.clone()
         };
         let mut records = merged.records;
@@ -87,14 +87,14 @@ impl Runs {
         records[0].event = Event::RunStarted(Box::new(start));
         let prepared = &left.recorded.prepared;
         let store = self.store_for_root(&prepared.root);
-        let new_run = NewRun {
+        let new_run = NewRunOptions {
             store: &*store,
             host: self.host(),
             ensemble: prepared.source.text(),
             id: None,
             durability,
         };
-        let mut stored = new_run.store_records(records).await?;
+        let mut stored = new_run.create_with_records(records).await?;
         stored.log.sync(SyncPoint::Turn).await?;
         Ok(MergedRun {
             run: stored.stored.id().clone(),

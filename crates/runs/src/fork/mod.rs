@@ -1,4 +1,4 @@
-//! Runs that begin with the records of others, and reuse their results.
+//! Runs that start with the records of other runs, and reuse their results.
 
 pub(crate) mod forked_run;
 pub(crate) mod merged_run;

@@ -1,14 +1,14 @@
-//! What of a recorded run need not be executed again in a run that repeats a part of it.
+//! The results of a recorded run that a repeating run can reuse instead of executing agents again.
 //!
-//! Invariant: what followed from a repeated execution is not.
+//! Invariant: the results of executions that followed from a repeated execution are not reused.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    ConversationState, Event, ExecutionFinished, ExecutionSlot, NestedRequestAnswered, OpenTurn, PartEnded,
+    ConversationState, Event, ExecutionFinished, ExecutionSlot, NestedRequestAnswered, OpenTurn, PartAttemptEnded,
 };
-use ensemble_core::executor::build_execution;
+use ensemble_core::executor::build_attempt_input;
 use ensemble_core::runner::AttemptResult;
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_history::list_copied_answers;
@@ -69,7 +69,7 @@ pub(crate) fn collect_reusable_results(
                     repeated.execution_key == key && repeated.part.as_ref().is_none_or(|name| *name == part.key)
                 });
                 if !is_repeated {
-                    reuse.insert_part(with_earlier_iterations(part, &state));
+                    reuse.insert_part_result(with_earlier_iterations(part, &state));
                 }
             }
             Event::ExecutionFinished(finished)
@@ -82,7 +82,7 @@ pub(crate) fn collect_reusable_results(
                         nested_answers: ended_answers.unwrap_or_default(),
                         ..result_with_total_usage(finished, &state)
                     };
-                    reuse.insert_execution(key.0, key.1, read.clone(), observation);
+                    reuse.insert_execution_result(key.0, key.1, read.clone(), observation);
                 }
             }
             _ => {}
@@ -102,7 +102,7 @@ fn digest_reads_and_mark_followers(
     let mut reads = HashMap::new();
     let mut following = Vec::new();
     for slot in &open.slots {
-        let execution = build_execution(plan, state, slot, Stopwatch::default());
+        let execution = build_attempt_input(plan, state, slot, Stopwatch::default());
         let also = OptionalReads::for_agent(plan, slot.agent);
         let heard_of = || (0..execution.history.len()).filter_map(|at| execution.history.find_execution(at));
         if follows_from_repeated(plan, state, slot, followed)
@@ -117,7 +117,7 @@ fn digest_reads_and_mark_followers(
     reads
 }
 
-/// Returns whether the execution follows from one of these: by its reads, its request or its memory.
+/// Returns whether the execution follows from one of the `followed` executions: by its reads, its request or its memory.
 fn follows_from_repeated(
     plan: &Plan,
     state: &ConversationState,
@@ -139,21 +139,21 @@ fn follows_from_repeated(
 }
 
 /// Returns the part with the iterations of earlier records.
-fn with_earlier_iterations(part: &PartEnded, state: &ConversationState) -> PartEnded {
+fn with_earlier_iterations(part: &PartAttemptEnded, state: &ConversationState) -> PartAttemptEnded {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == part.agent);
     let ended_part = slot.and_then(|slot| slot.parts.ended_parts.last());
     let matching_part = ended_part.filter(|ended| ended.key == part.key);
-    matching_part.map_or_else(|| part.clone(), |ended| PartEnded::clone(ended))
+    matching_part.map_or_else(|| part.clone(), |ended| PartAttemptEnded::clone(ended))
 }
 
 /// Lists the ended parts of the execution, each with the usage of all its attempts.
-fn list_parts_with_total_usage(slot: &ExecutionSlot) -> Vec<Arc<PartEnded>> {
-    let with_all = |part: &Arc<PartEnded>| match slot.parts.failed_attempts.get(&part.key) {
+fn list_parts_with_total_usage(slot: &ExecutionSlot) -> Vec<Arc<PartAttemptEnded>> {
+    let with_all = |part: &Arc<PartAttemptEnded>| match slot.parts.failed_attempts.get(&part.key) {
         None => part.clone(),
-        Some(failed) => Arc::new(PartEnded {
+        Some(failed) => Arc::new(PartAttemptEnded {
             usage: ModelUsage::sum_optional(failed.usage, part.usage),
-            ..PartEnded::clone(part)
+            ..PartAttemptEnded::clone(part)
         }),
     };
     slot.parts.ended_parts.iter().map(with_all).collect()

@@ -1,20 +1,19 @@
-//! Results of one run taken over into another: for the same agent, the same execution and the same digest of what
-//! it read, never by position.
+//! The results of one run that another run reuses, for the same agent, the same execution and the same digest of its reads.
 //!
-//! Invariant: a result is found by agent, execution and what was read, never by position.
+//! Invariant: a result is found by agent, execution and the digest of the reads, never by position.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::json;
 
-use ensemble_core::conversation::{PartEnded, RunStarted};
-use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::conversation::{PartAttemptEnded, RunStarted};
+use ensemble_core::runner::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::{RunContext, sha256_of_text};
 use ensemble_language::plan::{AgentId, HistoryRead, Plan};
 
 /// The ended parts of an execution, by key.
-type PartsByKey = HashMap<Arc<str>, Arc<PartEnded>>;
+type PartsByKey = HashMap<Arc<str>, Arc<PartAttemptEnded>>;
 
 /// The results of another run that a run can reuse.
 #[derive(Debug, Default)]
@@ -29,9 +28,9 @@ pub(crate) struct ReusableResults {
 /// changed.
 #[derive(Debug, Default)]
 pub(crate) struct AddedInputNames {
-    /// Those that are not among its inputs.
+    /// The names that are not among the inputs of the previous run.
     inputs: HashSet<Arc<str>>,
-    /// Those of them that were not in its initial context, either.
+    /// The names that are in neither the inputs nor the initial context of the previous run.
     context: HashSet<Arc<str>>,
 }
 
@@ -51,9 +50,9 @@ impl AddedInputNames {
 /// The optional values that an agent reads: the context and the history.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OptionalReads {
-    /// Has it no dependencies, or a list of items, so that it reads whatever anybody says?
+    /// True if the agent has no dependencies, or has a list of items, so that the agent can read every value of the context.
     context: bool,
-    /// Does it read the history?
+    /// True if the agent reads the history.
     pub(crate) history: bool,
 }
 
@@ -63,7 +62,7 @@ impl OptionalReads {
         Self {
             // The expressions of a `for_each` may read anything.
             context: plan.incoming_edges(agent).next().is_none() || plan.agent(agent).for_each.is_some(),
-            history: plan.execution_reads(agent).history != HistoryRead::Nothing,
+            history: plan.reads_beyond_dependencies(agent).history != HistoryRead::Nothing,
         }
     }
 }
@@ -78,8 +77,10 @@ pub(crate) struct ReusingRunner {
 /// Computes the digest of all values that an execution reads, such as its input, dependencies, requests and thread. Includes the context
 /// and history only if the agent reads them, and ignores the inputs in `added`.
 pub(crate) fn digest_reads(execution: &ExecutionInput, reads: OptionalReads, added: &AddedInputNames) -> String {
-    let context = reads.context.then(|| without_names(&execution.context, &added.context));
-    let inputs = without_names(&execution.inputs, &added.inputs);
+    let context = reads
+        .context
+        .then(|| without_named_values(&execution.context, &added.context));
+    let inputs = without_named_values(&execution.inputs, &added.inputs);
     let mut read = json!({
         "input": execution.input,
         "dependencies": execution.dependencies,
@@ -99,7 +100,7 @@ pub(crate) fn digest_reads(execution: &ExecutionInput, reads: OptionalReads, add
 }
 
 /// Returns the values without the values of these names.
-fn without_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<RunContext> {
+fn without_named_values(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<RunContext> {
     if names.is_empty() {
         return values.clone();
     }
@@ -113,7 +114,7 @@ fn without_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<Run
 
 impl ReusableResults {
     /// Stores the result of an execution with the digest `read` of its reads. Replaces an earlier result.
-    pub(crate) fn insert_execution(
+    pub(crate) fn insert_execution_result(
         &mut self,
         agent: Arc<str>,
         execution: u32,
@@ -124,7 +125,7 @@ impl ReusableResults {
     }
 
     /// Stores the result of a part. Replaces an earlier result.
-    pub(crate) fn insert_part(&mut self, part: PartEnded) {
+    pub(crate) fn insert_part_result(&mut self, part: PartAttemptEnded) {
         let parts = self.parts.entry((part.agent.clone(), part.execution)).or_default();
         Arc::make_mut(parts).insert(part.key.clone(), Arc::new(part));
     }
@@ -158,9 +159,9 @@ impl ReusingRunner {
 }
 
 impl Runner for ReusingRunner {
-    fn execute_attempt(&self, mut execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, mut execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         match self.results.find_result(&execution, self.reads) {
-            Some(observation) => Box::pin(std::future::ready(AttemptOutcome::Reused(observation.clone()))),
+            Some(observation) => Box::pin(std::future::ready(AttemptEnd::Reused(observation.clone()))),
             None => {
                 let key = (execution.agent_name.clone(), execution.execution);
                 if let (Some(parts), Some(known_parts)) = (&mut execution.parts, self.results.parts.get(&key)) {
@@ -177,7 +178,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use ensemble_core::thread::{Message, Role, Thread, ThreadIteration};
+    use ensemble_core::thread::{Message, MessageRole, Thread, ThreadIteration};
     use ensemble_language::data::{AgentRequest, JsonMap};
 
     const OUTPUTS: OptionalReads = OptionalReads {
@@ -193,7 +194,7 @@ mod tests {
     fn execution() -> ExecutionInput {
         ExecutionInput {
             dependencies: vec![("writer".into(), Arc::new(json!({"n": 1})))],
-            ..ExecutionInput::first_attempt("judge", 2)
+            ..ExecutionInput::first_attempt_without_outputs("judge", 2)
         }
     }
 
@@ -205,10 +206,10 @@ mod tests {
                 execution: number,
                 ..execution()
             };
-            let AttemptOutcome::Finished(observation) = AttemptOutcome::from_output(said(number)) else {
+            let AttemptEnd::Finished(observation) = AttemptEnd::from_output(said(number)) else {
                 panic!("a success has finished")
             };
-            reusable.insert_execution(
+            reusable.insert_execution_result(
                 "judge".into(),
                 number,
                 digest_reads(&read, reads, &AddedInputNames::default()),
@@ -235,7 +236,7 @@ mod tests {
             let found = reusable.find_result(&same, OUTPUTS).map(|found| found.result.clone());
             assert_eq!(found, Some(Ok(said(number))), "each execution its own");
         }
-        let message = Message::new(Role::User, "before");
+        let message = Message::new(MessageRole::User, "before");
         let others: [(&str, ExecutionInput); 6] = [
             (
                 "another input",

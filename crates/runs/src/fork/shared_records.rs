@@ -1,6 +1,6 @@
-//! The records that a run has in common with the run that it goes on from.
+//! The records that a run shares with the run from which it was forked.
 //!
-//! Invariant: they are those of the other run, in the same order.
+//! Invariant: shared records are equal in both runs, and in the same order.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use ensemble_core::conversation::{AgentStart, Event, Record};
 
 use crate::error::RunError;
 use crate::prepare::PreparedEnsemble;
-use crate::start::recorded_run::{RecordedRun, is_rerun_on_resume};
+use crate::start::recorded_run::{RecordedRun, has_rerun_on_resume};
 
 /// Lists the agents that were executed, each with the turn, in order.
 pub(crate) fn list_executed_agents(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
@@ -68,7 +68,7 @@ pub(crate) fn records_until_finished_turn(records: &[Record]) -> &[Record] {
 /// again.
 pub(crate) fn reopen_turn_for_reruns(kept: &[Record], turn: u32, prepared: &PreparedEnsemble) -> Vec<Record> {
     let again: Vec<&Arc<str>> = list_executed_agents(kept)
-        .filter(|(ran_in, agent)| *ran_in == turn && is_rerun_on_resume(prepared, agent))
+        .filter(|(ran_in, agent)| *ran_in == turn && has_rerun_on_resume(prepared, agent))
         .map(|(_, agent)| agent)
         .collect();
     if again.is_empty() {

@@ -1,6 +1,6 @@
-//! Checks of what a run is given against its ensemble, before anything runs.
+//! The checks of a run's options against its ensemble, before the run starts.
 //!
-//! Invariant: an answer or a permission for an agent or a tool that is not there is an error.
+//! Invariant: an answer or a permission for an unknown agent or tool is an error.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,9 +48,9 @@ pub(crate) fn open_reply_cache(
     };
     let path = project.folder.join(folder);
     let opened = if *only {
-        ReplyCache::read_only(path)
+        ReplyCache::open_read_only(path)
     } else {
-        ReplyCache::read_write(path)
+        ReplyCache::open_read_write(path)
     };
     let failed = |source| RunError::Cache {
         folder: folder.clone(),
@@ -66,7 +66,7 @@ pub(crate) fn open_reply_cache(
 pub(crate) struct InputAgentQuestions {
     /// Their questions before a run, each with an address without keys of parts.
     questions: Mutex<Vec<PendingRequest>>,
-    /// Whether something stands in for an ensemble, so that the agents inside it are unknown.
+    /// True if a stub replaces an ensemble, so that the agents in the ensemble are unknown.
     is_open: AtomicBool,
 }
 
@@ -79,7 +79,7 @@ impl InputAgentQuestions {
                 return None;
             };
             Some(PendingRequest {
-                address: address.with_agent(agent.name.clone()),
+                address: address.append_agent(agent.name.clone()),
                 agent: agent.name.clone(),
                 execution: 1,
                 digest: RequestDigest::default(),
@@ -113,9 +113,9 @@ impl InputAgentQuestions {
         let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         let next_count = answers.next_answers().len();
         for (at, (given, text)) in answers.option_answers().enumerate() {
-            let asking = self.resolve_questions(given, &questions)?;
+            let asking = self.resolve_named_questions(given, &questions)?;
             // A path means every part and every call, but the next question is one.
-            let means_one = |question: &PendingRequest| at < next_count || question.address.is_named(given);
+            let means_one = |question: &PendingRequest| at < next_count || question.address.ends_with_agent(given);
             if let all @ [first, _, ..] = asking.as_slice()
                 && means_one(first)
             {
@@ -129,10 +129,10 @@ impl InputAgentQuestions {
             }
         }
         for address in answers.file_addresses() {
-            self.resolve_questions(address, &questions)?;
+            self.resolve_named_questions(address, &questions)?;
         }
         for (given, text) in answers.file_answers() {
-            for question in self.resolve_questions(given, &questions)? {
+            for question in self.resolve_named_questions(given, &questions)? {
                 check_answer(question, &RequestAnswer::Text(text.clone()), false)?;
             }
         }
@@ -144,12 +144,12 @@ impl InputAgentQuestions {
     /// # Errors
     ///
     /// No question, or several questions, have the name.
-    fn resolve_questions<'q>(
+    fn resolve_named_questions<'q>(
         &self,
         given: &str,
         questions: &'q [PendingRequest],
     ) -> Result<Vec<&'q PendingRequest>, RunError> {
-        let precision = |question: &PendingRequest| question.address.match_declared_name(given);
+        let precision = |question: &PendingRequest| question.address.match_declared_precision(given);
         let best = questions.iter().filter_map(precision).max();
         let mut asking: Vec<&PendingRequest> = Vec::new();
         for question in questions
@@ -179,7 +179,7 @@ fn sorted_addresses(questions: &[PendingRequest]) -> Vec<String> {
 
 /// Returns whether a permission can have this name: a tool, an external agent, the address of a call, or `*`. Accepts every name if the
 /// ensemble has nested ensembles, whose tools are unknown here.
-pub fn can_name_permission(name: &str, ensemble: &Ensemble) -> bool {
+pub fn is_possible_permission_name(name: &str, ensemble: &Ensemble) -> bool {
     let has_nested_ensembles = ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
         || ensemble
             .tools
@@ -195,7 +195,7 @@ pub fn can_name_permission(name: &str, ensemble: &Ensemble) -> bool {
     has_nested_ensembles
         || is_address
         || name == "*"
-        || names_external_agent(ensemble, name)
+        || is_external_agent_name(ensemble, name)
         || tool_definition.is_some_and(|tool| member.is_none() || is_server(tool))
 }
 
@@ -205,7 +205,7 @@ pub fn can_name_permission(name: &str, ensemble: &Ensemble) -> bool {
 ///
 /// The first unknown name.
 pub(crate) fn check_permission_names(allowed: &[String], is_denied: bool, ensemble: &Ensemble) -> Result<(), RunError> {
-    match allowed.iter().find(|name| !can_name_permission(name, ensemble)) {
+    match allowed.iter().find(|name| !is_possible_permission_name(name, ensemble)) {
         Some(name) => {
             let externals = ensemble.agents.iter().filter(|agent| agent.kind_name() == "acp");
             let tools = ensemble.tools.iter().map(|(name, _)| &**name);
@@ -222,7 +222,7 @@ pub(crate) fn check_permission_names(allowed: &[String], is_denied: bool, ensemb
 }
 
 /// Returns whether the name is that of an external agent, or of a kind of its tools (`coder.edit`).
-fn names_external_agent(ensemble: &Ensemble, name: &str) -> bool {
+fn is_external_agent_name(ensemble: &Ensemble, name: &str) -> bool {
     let of_agent = |agent: &Agent| {
         let suffix = name.strip_prefix(&*agent.name);
         let kind = suffix.and_then(|rest| rest.strip_prefix('.'));

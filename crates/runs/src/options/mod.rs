@@ -1,4 +1,4 @@
-//! What a run is given.
+//! The options of a run.
 
 pub mod arguments;
 pub mod nested_driver;

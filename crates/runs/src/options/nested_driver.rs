@@ -1,6 +1,6 @@
-//! Runs of inner ensembles that another engine drives.
+//! Nested runs that another engine drives.
 //!
-//! Invariant: only a run comes there that is the whole execution, or a part, of its agent.
+//! Invariant: a driver receives only runs that are the whole execution of their agent, or one part of the execution.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use ensemble_core::runner::BoxFuture;
 /// A nested run that an engine is to drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NestedRunStart {
-    /// Its name in the run that it is inside.
+    /// The name of the nested run in its outer run.
     pub name: String,
-    /// The name of a run that this attempt of its agent would begin. It is another one where the attempt goes on with the run of an
-    /// attempt before.
+    /// The name that a new run of this attempt would have. The name differs from `name` if the attempt resumes the run of an earlier
+    /// attempt.
     pub attempt_name: String,
-    /// It is the run of a part of its agent, beside which there are others.
+    /// True if the run belongs to one part of the agent's execution, next to the runs of other parts.
     pub is_part: bool,
-    /// How it starts, with its id.
+    /// The first event of the run, with its id.
     pub start_event: RunStarted,
     /// The text of its ensemble.
     pub ensemble: Arc<str>,
@@ -32,9 +32,9 @@ pub struct NestedRunStart {
 /// The result of a nested run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NestedRunResult {
-    /// It has ended, or waits for an answer: its records.
+    /// The records of a run that has ended or waits for an answer.
     Ended(Arc<Vec<Record>>),
-    /// It had not ended within the time limit of the attempt, and was stopped.
+    /// The run did not end within the time limit of the attempt, and was stopped.
     TimedOut,
 }
 

@@ -1,13 +1,13 @@
-//! Runners in the place of agents, for tests of ensembles.
+//! Runners that replace agents, for tests of ensembles.
 //!
-//! Invariant: the run layer only asks for them, and decides nothing.
+//! Invariant: the run layer only requests replacements, and does not decide about them.
 
 use std::sync::Arc;
 
 use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_agents::agent::mcp::McpServerStub;
 use ensemble_core::runner::Runner;
-use ensemble_language::ensemble::{Agent, PreparedReply, ToolDefinition, ToolReference};
+use ensemble_language::ensemble::{Agent, SimulatedReply, ToolDefinition, ToolReference};
 
 /// A source of runners that replace agents. The source also decides whether an agent without a replacement can run itself.
 pub trait AgentReplacements: Send + Sync {
@@ -89,5 +89,5 @@ pub trait ReplyStub: Send + Sync {
     /// # Errors
     ///
     /// There is no such reply.
-    fn find_reply(&self, execution: u32, request: u64) -> Result<PreparedReply, String>;
+    fn find_reply(&self, execution: u32, request: u64) -> Result<SimulatedReply, String>;
 }

@@ -1,6 +1,6 @@
-//! What a run is given, as plain data.
+//! The options of a run, as plain data.
 //!
-//! Invariant: it depends on no command line.
+//! Invariant: the options do not depend on a command line.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use ensemble_agents::agent::kinds::input::PreparedAnswers;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::RequestDigest;
 use ensemble_core::store::{Durability, RunId};
-use ensemble_core::thread::LiveOutput;
+use ensemble_core::thread::LiveOutputReceiver;
 use ensemble_language::data::RunContext;
 use serde_json::Value;
 
@@ -22,50 +22,49 @@ use crate::options::replacements::AgentReplacements;
 /// The options of a run. The default input is the ensemble's `default_task`.
 #[derive(Default)]
 pub struct RunOptions {
-    /// The id of a new run; without one, an id of its time.
+    /// The id of a new run. `None` means an id from the current time.
     pub id: Option<RunId>,
-    /// The input; without one, the ensemble's `default_task`.
+    /// The input. `None` means the ensemble's `default_task`.
     pub input: Option<Arc<str>>,
-    /// The inputs by name where the ensemble declares `inputs`, otherwise the context before the first turn. Only a new
-    /// run takes them.
+    /// The inputs by name if the ensemble declares `inputs`, otherwise the context before the first turn. Only a new run uses the values.
     pub context: RunContext,
-    /// The texts from which values of `context` were read. Where a value does not match the schema of its input, but its
-    /// text does, the text is meant.
+    /// The texts from which values of `context` were parsed. If a value does not match the schema of its input, but its text does, the text
+    /// is used.
     pub texts: HashMap<Arc<str>, Arc<str>>,
     /// Answers of input agents.
     pub answers: PreparedAnswers,
-    /// Overrides of models: `PROFILE=PROVIDER/MODEL`. A run that goes on keeps its own where this is empty.
+    /// Overrides of models: `PROFILE=PROVIDER/MODEL`. If the list is empty, a continued run keeps its recorded overrides.
     pub models: Vec<String>,
     /// Tools that may be called without asking: `NAME`, `SERVER.TOOL`, or `*`.
     pub allowed_tools: Vec<String>,
     /// Tools whose calls are denied without asking if they need permission, by their names.
     pub denied_tools: Vec<String>,
-    /// The digests of the requests that were shown, by the addresses in `allowed_tools` and `denied_tools`: the decision is for
-    /// no other call. The check of answers before a run continues fills it.
+    /// The digests of the requests that were shown, by the addresses in `allowed_tools` and `denied_tools`, so that a decision applies to
+    /// no other call. The check of answers before a run continues sets the digests.
     pub shown_requests: HashMap<String, RequestDigest>,
-    /// The servers of tools with `mcp: client`; with none, those of the [host](crate::RunHost::with_default_client_servers). They are not
-    /// recorded: a run that goes on is given them again.
+    /// The MCP servers of tools with `mcp: client`. Without any, those of the [host](crate::RunHost::with_default_client_servers) are used.
+    /// Records do not contain the servers, so a resumed run needs them again.
     pub servers: Arc<ClientServers>,
-    /// Where replies of models are kept and looked up.
+    /// The folder in which replies of models are stored and found.
     pub cache: Option<ReplyCacheFolder>,
-    /// How much a power failure may take.
+    /// The amount of data that a power failure can lose.
     pub durability: Durability,
-    /// Whether the run records a success with exhausted agents as no success: `--fail-on-limit`.
+    /// True if the run records a success with exhausted agents as a failure: `--fail-on-limit`.
     pub refuses_exhausted: bool,
-    /// Who is told of each event at once, in the task that drives the run.
+    /// The reporters, which receive each event immediately in the task that drives the run.
     pub reporters: Vec<Box<dyn Reporter + Send>>,
-    /// Who gets the live pieces of the run's own agents at once.
-    pub live_output: Option<Arc<dyn LiveOutput>>,
-    /// Texts that stand in for agents, by their names: such an agent does not run. A run that goes on keeps its own.
+    /// The receiver of live output of the run's own agents.
+    pub live_output: Option<Arc<dyn LiveOutputReceiver>>,
+    /// The stubs by agent name. An agent with a stub does not run. A continued run keeps its recorded stubs.
     pub stubs: BTreeMap<Arc<str>, Arc<str>>,
-    /// Model profiles that answer for input agents and script agents, by their names. A run that goes on keeps its own.
+    /// The model profiles that answer for input agents and script agents, by agent name. A continued run keeps its recorded profiles.
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
-    /// Generators that answer for input agents and script agents, by their names. The run records the names; a run that goes
-    /// on is given the generators again.
+    /// Generators that answer for input agents and script agents, by agent name. The run records the names only, so a continued run needs
+    /// the generators again.
     pub generators: BTreeMap<Arc<str>, Arc<dyn ResponseGenerator>>,
-    /// Who makes a trace of the run; `None`: no telemetry.
+    /// The tracer of the run. `None` means no telemetry.
     pub tracer: Option<Arc<dyn RunTracer>>,
-    /// Runners in the place of agents, for tests.
+    /// The runners that replace agents, for tests.
     pub replacements: Option<Arc<dyn AgentReplacements>>,
 }
 
@@ -74,7 +73,7 @@ pub struct RunOptions {
 pub struct ReplyCacheFolder {
     /// The folder.
     pub folder: PathBuf,
-    /// Does a request fail that the cache has no reply to?
+    /// True if a request without a cached reply fails.
     pub is_read_only: bool,
 }
 

@@ -1,6 +1,6 @@
-//! The log of a replay: it writes nothing and compares every decision with the record.
+//! The log of a replay, which writes nothing and compares every decision with the record.
 //!
-//! The record is asked for one decision at a time, so it need not be in memory.
+//! The record is read one decision at a time, so the record need not be in memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::{CompletionReason, Event, Record, TurnStarted};
 use ensemble_core::log::{CommitError, LogFuture, ReplayDecision, ReplayDivergence, RunLog, SyncPoint};
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::ReadError;
+use ensemble_core::store::LogReadError;
 
 /// A reader of the recorded decisions of a run, in order.
 pub(crate) trait RecordedDecisionReader: Send {
@@ -17,7 +17,7 @@ pub(crate) trait RecordedDecisionReader: Send {
     /// # Errors
     ///
     /// The record cannot be read.
-    fn read_next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>>;
+    fn read_next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, LogReadError>>;
 }
 
 /// A recorded decision: a turn, or the end.
@@ -25,16 +25,16 @@ pub(crate) trait RecordedDecisionReader: Send {
 pub(crate) enum RecordedDecision {
     /// A turn began.
     Turn {
-        /// Its number.
+        /// The number of the turn.
         turn: u32,
-        /// Who ran in it.
+        /// The agents that were executed in the turn.
         agents: BTreeSet<Arc<str>>,
         /// Only those are known who had ended; others may have been under way.
         is_partial: bool,
     },
     /// The conversation ended.
     Ended {
-        /// Why; `None`: the record does not say.
+        /// The reason of the end. `None` if the record contains no reason.
         reason: Option<CompletionReason>,
         /// Nothing is known of what came after the last turn.
         is_cut: bool,
@@ -60,7 +60,7 @@ impl<'a> DecisionComparisonLog<'a> {
         }
     }
 
-    /// Reads the next recorded decision, and counts it as equal if it is a turn with the same agents.
+    /// Reads the next recorded decision, and counts the decision as equal if it is a turn with the same agents.
     ///
     /// # Errors
     ///

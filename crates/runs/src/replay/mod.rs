@@ -1,4 +1,4 @@
-//! Replay: a record answers every execution, every turn is decided again, and the first difference ends it.
+//! Replay: the record supplies the result of every execution, every turn is decided again, and the first difference ends the replay.
 //!
 //! Invariant: a replay of an unchanged ensemble makes the recorded decisions.
 
@@ -20,17 +20,17 @@ use ensemble_core::resolver::{AgentReadiness, decide_readiness};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::store::{MemoryStore, RunId, RunReader, RunStore, StoredRun};
+use ensemble_core::store::{MemoryStore, RunId, RunRecordReader, RunStore, StoredRun};
 use ensemble_language::data::ExecutionFailure;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
 use crate::prepare::{PreparedEnsemble, prepare_file};
-use crate::start::ready::RequestCountGuard;
+use crate::start::ready::BuiltRunAgents;
 use crate::start::recorded_run::load_recorded_ensemble;
-use crate::start::runs::{Runs, WhichRun};
-use crate::store::files::{FileStore, open_journal};
+use crate::start::runs::{RunSelector, Runs};
+use crate::store::files::{FileRunStore, open_journal};
 use compare::DecisionComparisonLog;
 use record::RunRecording;
 use recorded::{ReplayRunner, SharedTurnRecording};
@@ -38,8 +38,8 @@ use recorded::{ReplayRunner, SharedTurnRecording};
 pub use record::LogPositionCallback;
 pub use saved::SavedRecords;
 
-/// A record of a run, in whatever form.
-pub enum RunRecord {
+/// A recorded run that can be replayed: a stored run, a journal or a saved result.
+pub enum ReplaySource {
     /// A run in a store.
     Run(Arc<dyn StoredRun>),
     /// A journal without its run.
@@ -51,23 +51,23 @@ pub enum RunRecord {
 /// The options of a replay.
 #[derive(Default)]
 pub struct ReplayOptions {
-    /// Decide by this ensemble instead of the recorded one: a file or a name.
+    /// The ensemble that decides the replay instead of the recorded one: a file or a name.
     pub ensemble: Option<String>,
-    /// Run these agents and do not answer for them from the record.
+    /// The agents that are executed instead of read from the record.
     pub live: Vec<String>,
-    /// What live agents are given, and who is told of each event.
+    /// The options of live agents, with the reporters of all events.
     pub run: RunOptions,
-    /// Keep the history and the context, so that the result can be shown; without them memory does not grow.
+    /// True if the history and the context are kept, so that the result can be shown. Otherwise memory does not grow.
     pub keeps_history: bool,
-    /// Is told how far the record was read.
+    /// The callback that receives the position in the record.
     pub progress: Option<Box<LogPositionCallback>>,
-    /// Cancels the replay when it gets an interruption.
+    /// The receiver of interruptions, which cancel the replay.
     pub interruptions: Option<UnboundedReceiver<RunInterruption>>,
 }
 
 /// The result of a replay, with the state of the replayed conversation.
 pub struct ReplayResult {
-    /// What came of it.
+    /// The outcome of the replay.
     pub outcome: ReplayOutcome,
     /// Decisions that were the same.
     pub equal_decisions: u64,
@@ -109,10 +109,10 @@ impl ReplayResult {
             return Vec::new();
         };
         let plan = self.state.plan();
-        let decided: Vec<_> = divergence.decided.list_agents().collect();
+        let decided: Vec<_> = divergence.decided.list_started_agents().collect();
         let missing = divergence
             .recorded
-            .list_agents()
+            .list_started_agents()
             .filter(|agent| !decided.contains(agent));
         let reason = |agent: &str| match decide_readiness(plan, &self.state, plan.find_agent_id(agent)?) {
             Ok(AgentReadiness::NotReady(reason)) => Some((agent.to_owned(), reason)),
@@ -128,31 +128,31 @@ impl Runs {
     /// # Errors
     ///
     /// There is no such run, or the folder is not a run.
-    pub async fn resolve_record(&self, which: impl Into<WhichRun>) -> Result<RunRecord, RunError> {
+    pub async fn resolve_record(&self, which: impl Into<RunSelector>) -> Result<ReplaySource, RunError> {
         let which = which.into();
-        let WhichRun::Named(given) = &which else {
-            return Ok(RunRecord::Run(self.resolve_run(which).await?));
+        let RunSelector::Named(given) = &which else {
+            return Ok(ReplaySource::Run(self.resolve_run(which).await?));
         };
         let path = self.project().folder.join(given);
         if path.is_dir() {
-            let run = FileStore::find_run_in(&path).map(RunRecord::Run);
+            let run = FileRunStore::find_run_in_folder(&path).map(ReplaySource::Run);
             return run.ok_or_else(|| RunError::NotARun(given.clone()));
         }
         if path.is_file() {
-            let run = path.parent().and_then(FileStore::find_run_in);
+            let run = path.parent().and_then(FileRunStore::find_run_in_folder);
             let is_own = |run: &Arc<dyn StoredRun>| {
-                let folder = run.folder();
+                let folder = run.run_folder();
                 folder.is_some_and(|folder| {
                     folder.join("journal.jsonl") == path && folder.join("ensemble.yaml").is_file()
                 })
             };
             return Ok(match (path.extension().and_then(|end| end.to_str()), run) {
-                (Some("jsonl"), Some(run)) if is_own(&run) => RunRecord::Run(run),
-                (Some("jsonl"), _) => RunRecord::Journal(path),
-                _ => RunRecord::Result(path),
+                (Some("jsonl"), Some(run)) if is_own(&run) => ReplaySource::Run(run),
+                (Some("jsonl"), _) => ReplaySource::Journal(path),
+                _ => ReplaySource::Result(path),
             });
         }
-        Ok(RunRecord::Run(self.resolve_run(which).await?))
+        Ok(ReplaySource::Run(self.resolve_run(which).await?))
     }
 
     /// Replays a record: decides every turn again and compares the decisions, with live agents executed again.
@@ -162,7 +162,7 @@ impl Runs {
     /// The record cannot be read, or the ensemble or a live agent cannot run.
     pub fn replay_record<'f>(
         &'f self,
-        record: RunRecord,
+        record: ReplaySource,
         mut options: ReplayOptions,
     ) -> BoxFuture<'f, Result<ReplayResult, RunError>> {
         Box::pin(async move {
@@ -178,15 +178,15 @@ impl Runs {
                     .agent_build_options(prepared.clone(), options.run, &models)
                     .build_agents()?;
                 replace_with_live_runners(&mut runners, &built_agents, &options.live)?;
-                built_agents.set_outermost(outermost);
+                built_agents.set_outermost_run(outermost);
                 live = Some(built_agents);
             }
             let mut state = ConversationState::new(prepared.plan.clone());
             if !keeps_history {
-                state = state.without_history();
+                state = state.without_history_and_warnings();
             }
             let mut silent = NoReporter;
-            let mut all = BorrowedReporters(&mut reporters);
+            let mut all = BorrowedReporterFanout(&mut reporters);
             let reporter: &mut (dyn Reporter + Send) = if all.0.is_empty() { &mut silent } else { &mut all };
             let interruptions = options.interruptions.unwrap_or_else(|| unbounded_channel().1);
             let deciding = ReplayDecider {
@@ -195,7 +195,7 @@ impl Runs {
                 reporter,
             };
             let (outcome, compared) = deciding
-                .replay_decisions(&mut state, &mut recordings, interruptions)
+                .replay_and_compare_decisions(&mut state, &mut recordings, interruptions)
                 .await?;
             if let Some(built_agents) = live {
                 built_agents.agents.servers.close_all_connections().await;
@@ -213,7 +213,7 @@ impl Runs {
     /// Opens the record for reading, and loads the ensemble that decides the replay.
     async fn open_record_with_ensemble(
         &self,
-        record: RunRecord,
+        record: ReplaySource,
         options: &mut ReplayOptions,
     ) -> Result<(RunRecording, Arc<PreparedEnsemble>), RunError> {
         let project = self.project();
@@ -222,9 +222,9 @@ impl Runs {
             None => None,
         };
         let for_models = !options.live.is_empty();
-        let by_own_text = edited.is_none() && matches!(record, RunRecord::Run(_));
+        let by_own_text = edited.is_none() && matches!(record, ReplaySource::Run(_));
         let (mut recordings, prepared) = match record {
-            RunRecord::Run(run) => {
+            ReplaySource::Run(run) => {
                 let reader = run.open_reader().await?;
                 let recordings = RunRecording::from_log(reader, for_models, options.progress.take()).await?;
                 let prepared = match edited {
@@ -233,8 +233,8 @@ impl Runs {
                 };
                 (recordings, prepared)
             }
-            RunRecord::Journal(path) => {
-                let reader: Box<dyn RunReader> = Box::new(open_journal(&path)?);
+            ReplaySource::Journal(path) => {
+                let reader: Box<dyn RunRecordReader> = Box::new(open_journal(&path)?);
                 let recordings = RunRecording::from_log(reader, for_models, options.progress.take()).await?;
                 let prepared = match edited {
                     Some(prepared) => prepared,
@@ -245,7 +245,7 @@ impl Runs {
                 };
                 (recordings, prepared)
             }
-            RunRecord::Result(path) => {
+            ReplaySource::Result(path) => {
                 let saved = SavedRecords::load(&path)?;
                 let prepared = match (edited, saved.ensemble.clone()) {
                     (Some(prepared), _) => prepared,
@@ -263,9 +263,9 @@ impl Runs {
 }
 
 /// A reporter that forwards each event to several borrowed reporters.
-struct BorrowedReporters<'a>(&'a mut [Box<dyn Reporter + Send>]);
+struct BorrowedReporterFanout<'a>(&'a mut [Box<dyn Reporter + Send>]);
 
-impl Reporter for BorrowedReporters<'_> {
+impl Reporter for BorrowedReporterFanout<'_> {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
         for reporter in self.0.iter_mut() {
             reporter.report_event(record, state);
@@ -279,14 +279,14 @@ fn build_replay_runners(prepared: &PreparedEnsemble, recording: &SharedTurnRecor
     vec![runner; prepared.plan.agent_count()]
 }
 
-/// Replaces the runners of the live agents with runners that execute.
+/// Replaces the runners of the live agents with runners that execute the agents.
 ///
 /// # Errors
 ///
 /// An agent does not exist.
 fn replace_with_live_runners(
     runners: &mut [Arc<dyn Runner>],
-    made: &RequestCountGuard,
+    made: &BuiltRunAgents,
     live: &[String],
 ) -> Result<(), RunError> {
     for name in live {
@@ -308,7 +308,7 @@ async fn create_run_in_memory(
     prepared: &PreparedEnsemble,
     start_event: &mut RunStarted,
 ) -> Result<Arc<dyn StoredRun>, RunError> {
-    if RunId::new(start_event.run_id.clone()).check().is_err() {
+    if RunId::new(start_event.run_id.clone()).check_validity().is_err() {
         start_event.run_id = REPLAY_ID.into();
     }
     let id = RunId::new(start_event.run_id.clone());
@@ -324,7 +324,7 @@ struct ReplayDecider<'a> {
 
 impl ReplayDecider<'_> {
     /// Decides the record again. Returns the outcome, and the number of equal decisions.
-    async fn replay_decisions(
+    async fn replay_and_compare_decisions(
         self,
         state: &mut ConversationState,
         recordings: &mut RunRecording,

@@ -1,16 +1,16 @@
-//! What a record says of a run: its executions, and the decisions that a replay compares with.
+//! The contents of a record of a run: executions, and the decisions with which a replay compares its decisions.
 //!
-//! A journal is read turn by turn while the replay goes on, so its length costs no memory.
+//! A replay reads a journal turn by turn, so a long journal needs no additional memory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, Event, MessageAdded, NestedRequestAnswered, PartEnded, Record, RecordedExchanges,
+    CompletionReason, Event, MessageAdded, NestedRequestAnswered, PartAttemptEnded, Record, RecordedExchanges,
     RunInterruption, RunStarted, TurnStarted,
 };
 use ensemble_core::runner::{AttemptResult, BoxFuture};
-use ensemble_core::store::{LogEnd, ReadError, RunReader};
+use ensemble_core::store::{LogEnd, LogReadError, RunRecordReader};
 use ensemble_history::{ExecutionAccount, list_copied_answers};
 use ensemble_language::ensemble::Ensemble;
 
@@ -26,9 +26,9 @@ pub type LogPositionCallback = dyn Fn(u64) + Send + Sync;
 
 /// The contents of a record of a run, independent of its form.
 pub(crate) struct RunRecording {
-    /// With what the run was started.
+    /// The first event of the run.
     pub(crate) start_event: RunStarted,
-    /// What the executions of the turn under way came to.
+    /// The results of the executions of the current turn.
     pub(crate) recording: SharedTurnRecording,
     turns: LoggedTurnReader,
 }
@@ -36,7 +36,7 @@ pub(crate) struct RunRecording {
 impl RunRecording {
     /// Reads the start of a log. With `for_models`, the exchanges between agents and models are read as well.
     pub(crate) async fn from_log(
-        mut reader: Box<dyn RunReader>,
+        mut reader: Box<dyn RunRecordReader>,
         for_models: bool,
         progress: Option<Box<LogPositionCallback>>,
     ) -> Result<Self, RunError> {
@@ -100,12 +100,12 @@ impl RunRecording {
 
     /// Takes the user message after the end that was reached.
     pub(crate) fn take_next_message(&mut self) -> Option<MessageAdded> {
-        self.turns.take_message()
+        self.turns.take_later_message()
     }
 }
 
 impl RecordedDecisionReader for RunRecording {
-    fn read_next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>> {
+    fn read_next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, LogReadError>> {
         Box::pin(async move {
             let (decision, turn) = self.turns.read_next_turn().await?;
             self.recording.set_current_turn(turn);
@@ -117,30 +117,30 @@ impl RecordedDecisionReader for RunRecording {
 /// A reader of records that are in memory.
 struct InMemoryRecordReader(std::vec::IntoIter<Record>);
 
-impl RunReader for InMemoryRecordReader {
-    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
+impl RunRecordReader for InMemoryRecordReader {
+    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, LogReadError>> {
         Box::pin(std::future::ready(Ok(self.0.next())))
     }
 
-    fn log_end(&self) -> LogEnd {
+    fn position_after_read_records(&self) -> LogEnd {
         LogEnd::NEW
     }
 
-    fn is_torn(&self) -> bool {
+    fn has_dropped_incomplete_record(&self) -> bool {
         false
     }
 }
 
 /// A reader of a log that returns one turn at a time.
 struct LoggedTurnReader {
-    reader: Box<dyn RunReader>,
+    reader: Box<dyn RunRecordReader>,
     /// Records that are not decided again.
     given_records: u64,
     /// The first record after the last turn.
     pending_event: Option<Event>,
-    /// Why the conversation ended, as far as was read.
+    /// The reason for the end of the conversation, as far as the record was read.
     reason: Option<CompletionReason>,
-    /// Whether a missing end means that the log was cut. A saved result may not contain a reason that is known here.
+    /// True if a missing end means that the log is incomplete. A saved result can omit a reason that this program knows.
     is_log: bool,
     is_cut: bool,
     cut_by: Option<RunInterruption>,
@@ -152,7 +152,7 @@ struct LoggedTurnReader {
 
 impl LoggedTurnReader {
     /// Takes the user message after the end that was reached.
-    fn take_message(&mut self) -> Option<MessageAdded> {
+    fn take_later_message(&mut self) -> Option<MessageAdded> {
         match self.pending_event.take() {
             Some(Event::MessageAdded(message)) => {
                 (self.reason, self.is_cut) = (None, self.is_log);
@@ -163,12 +163,12 @@ impl LoggedTurnReader {
     }
 
     /// Reads the next turn: the decision and the results of its executions. Reports progress. Returns the end if no turn follows.
-    async fn read_next_turn(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError> {
+    async fn read_next_turn(&mut self) -> Result<(RecordedDecision, RecordedTurn), LogReadError> {
         if self.pending_event.is_none() {
             self.read_turn_rest().await?;
         }
         if let Some(progress) = &self.progress {
-            progress(self.reader.log_end().position);
+            progress(self.reader.position_after_read_records().position);
         }
         if !matches!(self.pending_event, Some(Event::TurnStarted(_))) {
             let decision = RecordedDecision::Ended {
@@ -193,7 +193,7 @@ impl LoggedTurnReader {
     async fn read_undecided_records(
         &mut self,
         each: &mut (dyn FnMut(&Record) + Send),
-    ) -> Result<RecordedTurn, ReadError> {
+    ) -> Result<RecordedTurn, LogReadError> {
         let mut is_open = false;
         for _ in 0..self.given_records {
             let Some(record) = self.reader.next_record().await? else {
@@ -214,10 +214,10 @@ impl LoggedTurnReader {
     }
 
     /// Reads the results up to the next turn, message or end, and keeps the next turn or message for later.
-    async fn read_turn_rest(&mut self) -> Result<RecordedTurn, ReadError> {
+    async fn read_turn_rest(&mut self) -> Result<RecordedTurn, LogReadError> {
         let mut executions: HashMap<Arc<str>, RecordedExecutionResult> = HashMap::new();
         let mut accounts: HashMap<Arc<str>, ExecutionAccount> = HashMap::new();
-        let mut parts: HashMap<Arc<str>, Vec<Arc<PartEnded>>> = HashMap::new();
+        let mut parts: HashMap<Arc<str>, Vec<Arc<PartAttemptEnded>>> = HashMap::new();
         let mut exchanges: HashMap<Arc<str>, RecordedExchanges> = HashMap::new();
         let mut nested_answers: HashMap<Arc<str>, Vec<NestedRequestAnswered>> = HashMap::new();
         while let Some(record) = self.reader.next_record().await? {
@@ -246,7 +246,7 @@ impl LoggedTurnReader {
                 Event::PartEnded(mut part) => {
                     let recorded = exchanges
                         .get_mut(&part.agent)
-                        .map(|all| all.take_iterations(Some(&part.key)));
+                        .map(|all| all.remove_exchanges(Some(&part.key)));
                     if !self.for_models {
                         part.exchange = Vec::new();
                     } else if part.is_final() {
@@ -260,11 +260,11 @@ impl LoggedTurnReader {
                         .map(ExecutionAccount::usage_without_parts)
                         .filter(|used| finished.usage.is_some() || !used.is_empty());
                     let agent = finished.agent.clone();
-                    let recorded = exchanges.get_mut(&agent).map(|all| all.take_iterations(None));
+                    let recorded = exchanges.get_mut(&agent).map(|all| all.remove_exchanges(None));
                     finished.exchange.splice(..0, recorded.unwrap_or_default());
                     let recorded = match self.for_models {
                         true => AttemptResult::from_record(finished),
-                        false => AttemptResult::from_record(finished).without_exchange(),
+                        false => AttemptResult::from_record(finished).without_iterations(),
                     };
                     let observation = AttemptResult {
                         parts: parts.remove(&agent).unwrap_or_default(),

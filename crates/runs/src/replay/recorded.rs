@@ -1,27 +1,27 @@
-//! Answers executions from a record: by turn and agent, never by position.
+//! The recorded results of executions, by turn and agent, never by position.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use ensemble_core::conversation::{RunCanceller, RunInterruption};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::runner::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 
 /// The recorded result of one execution.
 #[derive(Debug, Clone)]
 pub(crate) enum RecordedExecutionResult {
-    /// It ended so.
+    /// The execution ended with this result.
     AttemptEnded(AttemptResult),
-    /// Its requests were never answered.
+    /// The execution asked these requests, which were never answered.
     QuestionsAsked(Vec<PendingRequest>),
 }
 
 /// The recorded executions of one turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordedTurn {
-    /// What each came to.
+    /// The results by agent.
     pub(crate) executions: HashMap<Arc<str>, RecordedExecutionResult>,
-    /// What ended the recorded run while others were under way.
+    /// The interruption that ended the recorded run during the turn.
     pub(crate) cut_by: Option<RunInterruption>,
 }
 
@@ -38,14 +38,15 @@ impl SharedTurnRecording {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = turn;
     }
 
-    /// Takes the recorded outcome of the agent in this turn. Returns an interruption if the record has no result, or if it was taken.
-    fn take_attempt_outcome(&self, agent: &str) -> AttemptOutcome {
+    /// Takes the recorded outcome of the agent in this turn. Returns an interruption if the record has no result, or if the result was
+    /// taken before.
+    fn take_attempt_outcome(&self, agent: &str) -> AttemptEnd {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {
-            Some(RecordedExecutionResult::AttemptEnded(observation)) => AttemptOutcome::Recorded(observation),
-            Some(RecordedExecutionResult::QuestionsAsked(requests)) => AttemptOutcome::NeedsInput(requests),
+            Some(RecordedExecutionResult::AttemptEnded(observation)) => AttemptEnd::Recorded(observation),
+            Some(RecordedExecutionResult::QuestionsAsked(requests)) => AttemptEnd::NeedsInput(requests),
             // Executions that were under way when the record was cut have no end in it.
-            None => AttemptOutcome::Interrupted(turn.cut_by.clone().unwrap_or(RunInterruption::Cancelled {
+            None => AttemptEnd::Interrupted(turn.cut_by.clone().unwrap_or(RunInterruption::Cancelled {
                 by: RunCanceller::Signal,
             })),
         }
@@ -53,7 +54,7 @@ impl SharedTurnRecording {
 }
 
 impl Runner for ReplayRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(std::future::ready(self.0.take_attempt_outcome(&execution.agent_name)))
     }
 }

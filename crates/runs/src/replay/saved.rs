@@ -10,10 +10,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    AgentStart, CompletionReason, Event, ExecutionEnd, ExecutionFinished, LaterMessage, Record, RunCanceller, RunEnded,
-    RunInterruption, RunStarted, TurnFinished, TurnStarted,
+    AddedUserMessage, AgentStart, CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, RunCanceller,
+    RunEnded, RunInterruption, RunStarted, TurnFinished, TurnStarted,
 };
-use ensemble_core::log::FORMAT;
+use ensemble_core::log::JOURNAL_FORMAT;
 use ensemble_core::request::RequestOrigin;
 use ensemble_core::thread::{StopReason, ThreadIteration};
 use ensemble_language::data::{
@@ -32,7 +32,7 @@ struct SavedResultJson {
     input: Option<String>,
     /// The first input, and what was said later on.
     #[serde(default)]
-    messages: VecDeque<LaterMessage>,
+    messages: VecDeque<AddedUserMessage>,
     initial_context: Option<RunContext>,
     inputs: Option<RunContext>,
     #[serde(default)]
@@ -80,14 +80,15 @@ impl SavedRecords {
     /// Loads the saved result from this file.
     ///
     /// # Errors
+    ///
     /// The file cannot be read, or contains no result.
     pub fn load(path: &Path) -> Result<Self, RunError> {
         let unreadable = |reason: String| ProjectError::Unreadable {
             path: path.to_owned(),
             reason,
         };
-        let text =
-            regular_files::read_bytes(path, MAX_SAVED_RESULT_BYTES).map_err(|error| unreadable(error.to_string()))?;
+        let text = regular_files::read_bytes_with_limit(path, MAX_SAVED_RESULT_BYTES)
+            .map_err(|error| unreadable(error.to_string()))?;
         let parsed = Self::parse(&text).map_err(|error| {
             unreadable(format!(
                 "it is neither a journal nor a saved result with a `conversation_history`: {error}"
@@ -99,9 +100,10 @@ impl SavedRecords {
     /// Parses a saved result.
     ///
     /// # Errors
-    /// The text is no JSON of a result.
+    ///
+    /// The text is not the JSON of a result.
     pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(text).map(convert_to_records)
+        serde_json::from_slice(text).map(saved_result_to_records)
     }
 }
 
@@ -109,8 +111,8 @@ impl SavedRecords {
 const MAX_SAVED_RESULT_BYTES: u64 = 1 << 30;
 
 /// Converts a saved result to records. Shifts turns that count from 0, so that they count from 1.
-fn convert_to_records(mut saved: SavedResultJson) -> SavedRecords {
-    let reason = saved.completion_reason.as_deref().and_then(find_completion_reason);
+fn saved_result_to_records(mut saved: SavedResultJson) -> SavedRecords {
+    let reason = saved.completion_reason.as_deref().and_then(parse_completion_reason);
     // Turns count from 1; a record that counts from 0 is shifted.
     let shift = u32::from(saved.conversation_history.iter().any(|entry| entry.turn_number == 0));
     let mut turns: BTreeMap<u32, Vec<SavedExecution>> = BTreeMap::new();
@@ -122,7 +124,7 @@ fn convert_to_records(mut saved: SavedResultJson) -> SavedRecords {
         .flatten()
         .find_map(SavedExecution::parse_timestamp)
         .unwrap_or_default();
-    let messages: Vec<LaterMessage> = saved.messages.iter().skip(1).cloned().collect();
+    let messages: Vec<AddedUserMessage> = saved.messages.iter().skip(1).cloned().collect();
     let (ensemble, context) = (saved.ensemble.clone(), saved.final_state.take());
     let (success, detail) = (saved.success, saved.detail.take());
     let mut converter = SavedResultEvents {
@@ -135,12 +137,12 @@ fn convert_to_records(mut saved: SavedResultJson) -> SavedRecords {
     for message in messages {
         let later = turns.split_off(&(message.after_turn + 1));
         for (turn, entries) in std::mem::replace(&mut turns, later) {
-            converter.add_turn(turn, entries);
+            converter.add_turn_events(turn, entries);
         }
-        converter.add_message(message);
+        converter.add_message_events(message);
     }
     for (turn, entries) in turns {
-        converter.add_turn(turn, entries);
+        converter.add_turn_events(turn, entries);
     }
     if let Some(reason) = reason {
         if reason.is_resumable() {
@@ -173,7 +175,7 @@ impl SavedResultEvents {
     }
 
     /// Adds the start, the executions and the end of a turn.
-    fn add_turn(&mut self, turn: u32, entries: Vec<SavedExecution>) {
+    fn add_turn_events(&mut self, turn: u32, entries: Vec<SavedExecution>) {
         let started_at = self.latest;
         let (mut starts, mut ends) = (Vec::new(), Vec::new());
         for entry in entries {
@@ -213,7 +215,7 @@ impl SavedResultEvents {
 
     /// Adds a user message, and the end of the conversation before it. After an interruption, the last turn is abandoned with its
     /// unfinished executions.
-    fn add_message(&mut self, later: LaterMessage) {
+    fn add_message_events(&mut self, later: AddedUserMessage) {
         let cut_by = match later.ended {
             Some(CompletionReason::Timeout) => Some(RunInterruption::Timeout),
             Some(CompletionReason::Cancelled) => Some(RunInterruption::Cancelled {
@@ -222,8 +224,8 @@ impl SavedResultEvents {
             _ => None,
         };
         if let Some(cut_by) = cut_by {
-            if self.last_turn() != Some(later.after_turn) {
-                self.add_turn(later.after_turn, Vec::new());
+            if self.last_started_turn() != Some(later.after_turn) {
+                self.add_turn_events(later.after_turn, Vec::new());
             }
             self.mark_last_turn_partial();
             self.add_event(Event::Interrupted(cut_by));
@@ -236,11 +238,11 @@ impl SavedResultEvents {
 
     /// Marks the last turn as partial: executions can be missing.
     fn mark_last_turn_partial(&mut self) {
-        self.partial_turns.extend(self.last_turn());
+        self.partial_turns.extend(self.last_started_turn());
     }
 
     /// Returns the number of the last turn that was started.
-    fn last_turn(&self) -> Option<u32> {
+    fn last_started_turn(&self) -> Option<u32> {
         self.events.iter().rev().find_map(|(_, event)| match event {
             Event::TurnStarted(started) => Some(started.turn),
             _ => None,
@@ -266,7 +268,7 @@ fn build_end_event(completion_reason: CompletionReason, success: Option<bool>, d
 /// Creates the first event of the run.
 fn build_start_event(mut saved: SavedResultJson) -> RunStarted {
     RunStarted {
-        format: FORMAT,
+        format: JOURNAL_FORMAT,
         run_id: saved.run_id.unwrap_or_default().into(),
         ensemble: saved.ensemble.unwrap_or_default().into(),
         ensemble_file: String::new(),
@@ -291,7 +293,7 @@ fn build_start_event(mut saved: SavedResultJson) -> RunStarted {
 }
 
 /// Returns the completion reason with this name. Returns `None` for a name of another program, which is not compared.
-fn find_completion_reason(text: &str) -> Option<CompletionReason> {
+fn parse_completion_reason(text: &str) -> Option<CompletionReason> {
     CompletionReason::ALL.into_iter().find(|reason| reason.as_str() == text)
 }
 
@@ -321,7 +323,7 @@ impl SavedExecution {
             warnings: Vec::new(),
             exchange: self
                 .stop_reason
-                .map(ThreadIteration::with_stop_reason)
+                .map(ThreadIteration::only_stop_reason)
                 .into_iter()
                 .collect(),
             reused: false,

@@ -1,6 +1,6 @@
-//! External agents: which program is started, where, and with what.
+//! External agents: their programs, folders and arguments.
 //!
-//! Invariant: a program that is missing is told before the run.
+//! Invariant: a missing program is reported before the run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +14,13 @@ use ensemble_process::program::{ResolvedScript, resolve_command_words, resolve_e
 use serde_json::Value;
 
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError};
-use crate::runners::tools::resolve_address;
+use crate::runners::tools::resolve_server_address;
 
-/// Returns the program of the agent, ready to be started.
+/// Builds the external agent: its program, folder, environment and MCP servers.
 ///
 /// # Errors
-/// It is not there, its folder is not, a variable of the environment is not set, or a server of tools is not there.
+///
+/// The program, its folder or an MCP server is missing, or a variable of the environment is not set.
 pub(crate) fn build_external_agent(
     agent: &Agent,
     llm: &LlmSpec,
@@ -27,7 +28,7 @@ pub(crate) fn build_external_agent(
     parts: &AgentBuildContext<'_>,
 ) -> Result<ExternalAgent, AgentBuildError> {
     let host = parts.shared.host.clone();
-    let mut env_values = parts.resolve_settings(acp.program.declared_variables())?;
+    let mut env_values = parts.resolve_env_settings(acp.program.declared_variables())?;
     let invocation = if acp.is_simulated() {
         env_values.push((
             SIMULATED_CONFIG.to_owned(),
@@ -62,7 +63,7 @@ pub(crate) fn build_external_agent(
             .collect(),
         environment: ChildEnvironment::for_foreign_program(parts.shared.network.secrets().clone())
             .with_variables(env_values),
-        servers: list_program_servers(llm, parts)?,
+        servers: resolve_program_servers(llm, parts)?,
         permissions: parts.shared.permissions.clone(),
         owner: parts.shared.programs.new_owner(),
         programs: parts.shared.programs.clone(),
@@ -70,8 +71,8 @@ pub(crate) fn build_external_agent(
     })
 }
 
-/// Returns the servers of tools that the program is given.
-fn list_program_servers(
+/// Resolves the MCP servers that the program receives.
+fn resolve_program_servers(
     llm: &LlmSpec,
     parts: &AgentBuildContext<'_>,
 ) -> Result<Vec<ProgramMcpServer>, AgentBuildError> {
@@ -82,8 +83,8 @@ fn list_program_servers(
         let Some(ToolKind::Mcp(server)) = ensemble.find_tool(&used.tool).map(|tool| &tool.kind) else {
             continue;
         };
-        let failed = |error: AgentBuildError| error.for_tool(&used.tool);
-        let kind = match resolve_address(&used.tool, server, parts).map_err(failed)? {
+        let failed = |error: AgentBuildError| error.attribute_to_tool(&used.tool);
+        let kind = match resolve_server_address(&used.tool, server, parts).map_err(failed)? {
             McpAddress::Http { url, headers } => ProgramMcpTransport::Http { url, headers },
             McpAddress::Child {
                 command, places, env, ..

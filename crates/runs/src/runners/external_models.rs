@@ -1,6 +1,6 @@
-//! The parts of an agent outside of the program: processes, models, servers of tools.
+//! The external resources of agents: processes, models and MCP servers.
 //!
-//! Invariant: an agent without such a part starts no process and asks no model.
+//! Invariant: an agent without an external resource starts no process and calls no model.
 
 use ensemble_language::ensemble::{
     Agent, AgentKind, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, QuestionSpec, ToolDefinition, ToolKind,
@@ -10,28 +10,28 @@ use ensemble_process::program::{ResolvedScript, resolve_script};
 
 use crate::runners::shared_parts::AgentBuildContext;
 
-/// Describes what the agent needs from outside. Returns `None` if it needs nothing. Agents and ensembles that are its
-/// tools are not examined.
+/// Describes the external resource that the agent needs, such as a program or a model. Returns `None` if it needs none. Agents and
+/// ensembles that are its tools are not checked.
 pub(crate) fn describe_external_need(agent: &Agent, parts: &AgentBuildContext<'_>) -> Option<String> {
     match &agent.kind {
-        AgentKind::Script { script, .. } => resolve_program(script, parts),
+        AgentKind::Script { script, .. } => describe_script_program(script, parts),
         AgentKind::Llm(llm) if let Some(acp) = llm.acp_agent() => Some(match acp.is_simulated() {
             true => "the built-in external agent".to_owned(),
             false => format!("the external agent `{}`", acp.program.display_name()),
         }),
-        AgentKind::Llm(llm) => find_agent_model(llm, parts).or_else(|| find_external_tools(agent, llm, parts)),
+        AgentKind::Llm(llm) => describe_agent_model(llm, parts).or_else(|| describe_tool_need(agent, llm, parts)),
         AgentKind::Input(QuestionSpec {
             responses: Some(PreparedResponses::Profile(profile)),
             ..
-        }) => find_external_model(&ModelChoice::Profile(profile.clone()), parts),
+        }) => describe_remote_model(&ModelChoice::Profile(profile.clone()), parts),
         AgentKind::Tool { used, .. } if is_stubbed_server(agent, used, parts) => None,
         AgentKind::Tool { used, .. } => Some(format!("the MCP server `{}`", used.tool)),
         AgentKind::Input(_) | AgentKind::Ensemble { .. } => None,
     }
 }
 
-/// Returns the program that `script` starts. A Rhai script needs none, whether it is there or not.
-pub(crate) fn resolve_program(script: &str, parts: &AgentBuildContext<'_>) -> Option<String> {
+/// Describes the program that `script` starts. Returns `None` for a Rhai script, even if its file is missing.
+pub(crate) fn describe_script_program(script: &str, parts: &AgentBuildContext<'_>) -> Option<String> {
     let is_rhai = match resolve_script(script, &parts.places) {
         Ok(resolved) => matches!(resolved, ResolvedScript::Rhai(_)),
         Err(_) => script.trim().ends_with(".rhai"),
@@ -39,16 +39,19 @@ pub(crate) fn resolve_program(script: &str, parts: &AgentBuildContext<'_>) -> Op
     (!is_rhai).then(|| format!("the program `{script}`"))
 }
 
-fn find_agent_model(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
+/// Describes the first model of the agent that is not simulated, including the model of its summaries.
+fn describe_agent_model(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
     let summarizer = llm.context_window.as_ref().and_then(|window| match &window.strategy {
-        WindowStrategy::Summarize(Some(profile)) => find_external_model(&ModelChoice::Profile(profile.clone()), parts),
+        WindowStrategy::Summarize(Some(profile)) => {
+            describe_remote_model(&ModelChoice::Profile(profile.clone()), parts)
+        }
         _ => None,
     });
-    find_external_model(&llm.model, parts).or(summarizer)
+    describe_remote_model(&llm.model, parts).or(summarizer)
 }
 
-/// Returns the first model of the choice that is not simulated.
-pub(crate) fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContext<'_>) -> Option<String> {
+/// Describes the first model of the choice that is not simulated.
+pub(crate) fn describe_remote_model(choice: &ModelChoice, parts: &AgentBuildContext<'_>) -> Option<String> {
     let model_name = match choice {
         ModelChoice::Profile(name) => name.to_string(),
         ModelChoice::Model { provider, model } => format!("{provider}/{model}"),
@@ -70,7 +73,7 @@ fn is_stubbed_server(agent: &Agent, used: &ToolReference, parts: &AgentBuildCont
 }
 
 /// Describes the first MCP server of the agent's tools that no stub replaces.
-pub(crate) fn find_external_server(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
+pub(crate) fn describe_unstubbed_server(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
     let ensemble = parts.prepared.plan.ensemble();
     let is_server =
         |tool: &ToolDefinition| tool.permission != PermissionMode::Deny && matches!(tool.kind, ToolKind::Mcp(_));
@@ -80,7 +83,8 @@ pub(crate) fn find_external_server(agent: &Agent, llm: &LlmSpec, parts: &AgentBu
     Some(format!("the MCP server `{}`", used.tool))
 }
 
-fn find_external_tools(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
+/// Describes the first external resource that the tools of the agent need: a model, a server or a program.
+fn describe_tool_need(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
     let ensemble = parts.prepared.plan.ensemble();
     llm.tools.iter().find_map(|used| {
         let tool = ensemble.find_tool(&used.tool)?;
@@ -88,15 +92,16 @@ fn find_external_tools(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'
             return None;
         }
         let summarizer = tool.summary_profile().cloned();
-        if let Some(model) = summarizer.and_then(|profile| find_external_model(&ModelChoice::Profile(profile), parts)) {
+        if let Some(model) = summarizer.and_then(|profile| describe_remote_model(&ModelChoice::Profile(profile), parts))
+        {
             return Some(model);
         }
         match &tool.kind {
             ToolKind::Mcp(_) if is_stubbed_server(agent, used, parts) => None,
             ToolKind::Mcp(_) => Some(format!("the MCP server `{}`", used.tool)),
-            ToolKind::Script { .. } if replaces_tool(&used.tool, tool, parts) => None,
+            ToolKind::Script { .. } if is_stubbed_tool(&used.tool, tool, parts) => None,
             ToolKind::Script { script, .. } => {
-                resolve_program(script, parts).map(|program| format!("{program} of the tool `{}`", used.tool))
+                describe_script_program(script, parts).map(|program| format!("{program} of the tool `{}`", used.tool))
             }
             ToolKind::Agent { .. } | ToolKind::Ensemble { .. } => None,
         }
@@ -104,7 +109,7 @@ fn find_external_tools(agent: &Agent, llm: &LlmSpec, parts: &AgentBuildContext<'
 }
 
 /// Returns whether a stub replaces the tool, so that the tool itself is not called.
-fn replaces_tool(name: &str, tool: &ToolDefinition, parts: &AgentBuildContext<'_>) -> bool {
+fn is_stubbed_tool(name: &str, tool: &ToolDefinition, parts: &AgentBuildContext<'_>) -> bool {
     let replacements = parts.shared.replacements.as_deref();
     replacements.is_some_and(|replacements| replacements.never_starts_tool(name, tool))
 }

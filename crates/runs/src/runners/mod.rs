@@ -1,4 +1,4 @@
-//! What the runners of agents share: tools, programs, sandboxes.
+//! The shared parts of agent runners: tools, programs and sandboxes.
 
 pub(crate) mod external;
 pub(crate) mod external_models;

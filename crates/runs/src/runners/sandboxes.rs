@@ -12,21 +12,22 @@ use ensemble_process::confine::{
 
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError};
 
-/// Returns the sandbox of a process of the ensemble.
+/// Builds the sandbox of a process with the paths of this machine. Returns `None` without a specification.
 ///
 /// # Errors
-/// A path does not exist, or this system cannot enforce the rules.
+///
+/// A path does not exist, or the system cannot enforce the rules.
 pub(crate) fn build_sandbox(
     given: Option<&ensemble::SandboxSpec>,
     parts: &AgentBuildContext<'_>,
 ) -> Result<Option<Arc<ProcessSandbox>>, AgentBuildError> {
     let Some(spec) = given else { return Ok(None) };
-    let folder = canonical_path(&parts.prepared.folder)?;
+    let folder = resolve_existing_path(&parts.prepared.folder)?;
     let home = parts.shared.host.read_variable("HOME");
     let resolved = |paths: &[String]| -> Result<Vec<PathBuf>, AgentBuildError> {
         paths
             .iter()
-            .map(|path| canonical_path(&resolve_rule_path(path, &folder, home.as_deref())))
+            .map(|path| resolve_existing_path(&resolve_rule_path(path, &folder, home.as_deref())))
             .collect()
     };
     let mut read = vec![folder.clone()];
@@ -52,14 +53,16 @@ pub(crate) fn build_sandbox(
             missing.join(", ")
         );
         let help = "run it on Linux 6.12 or later with Landlock and seccomp, or accept weaker rules with `sandbox: {best_effort: true}`";
-        return Err(AgentBuildError::new(message).with_help(help.to_owned()).for_sandbox());
+        return Err(AgentBuildError::new(message)
+            .with_help(help.to_owned())
+            .attribute_to_sandbox());
     }
     let Some(helper) = parts.shared.host.sandbox_helper_command() else {
         let message = "its sandbox cannot be enforced: the program that executes this run has no helper for sandboxes";
         let help = "set one with `Host::with_sandbox_helper`";
         return Err(AgentBuildError::new(message.to_owned())
             .with_help(help.to_owned())
-            .for_sandbox());
+            .attribute_to_sandbox());
     };
     Ok(Some(Arc::new(ProcessSandbox {
         helper: helper.clone(),
@@ -69,11 +72,17 @@ pub(crate) fn build_sandbox(
     })))
 }
 
-/// Returns the path without links: what is a link later is not followed.
-fn canonical_path(path: &Path) -> Result<PathBuf, AgentBuildError> {
+/// Resolves all links of a path of a sandbox. Links that are created later are not followed.
+///
+/// # Errors
+///
+/// The path does not exist.
+fn resolve_existing_path(path: &Path) -> Result<PathBuf, AgentBuildError> {
     path.canonicalize().map_err(|error| {
         let message = format!("its sandbox names `{}`, which cannot be used: {error}", path.display());
         let help = "create it before the run, or correct the path; it is relative to the folder of the ensemble";
-        AgentBuildError::new(message).with_help(help.to_owned()).for_sandbox()
+        AgentBuildError::new(message)
+            .with_help(help.to_owned())
+            .attribute_to_sandbox()
     })
 }

@@ -1,22 +1,22 @@
-//! What the agents of one ensemble are made of: profiles, places of scripts, and what all agents of a run share.
+//! The data from which the agents of an ensemble are built: profiles, script folders, and services that all agents of a run share.
 //!
-//! Invariant: an agent that cannot run is reported at its place in the file.
+//! Invariant: an agent that cannot run is reported with its position in the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::ExternalPrograms;
+use ensemble_agents::agent::acp::ExternalProgramPool;
 use ensemble_agents::agent::build_error::RunnerBuildError;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
 use ensemble_agents::agent::kinds::nested_ensemble::NestedRunService;
 use ensemble_agents::agent::kinds::script::ScriptStartError;
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
-use ensemble_agents::agent::window::{AgentWindow, AgentWindowOptions, implicit_window, input_token_limit};
+use ensemble_agents::agent::window::{AgentWindow, AgentWindowOptions, input_token_limit, token_limit_window};
 use ensemble_core::operator::Operator;
 use ensemble_core::request::RequestAddress;
 use ensemble_core::store::Durability;
-use ensemble_core::thread::LiveOutput;
+use ensemble_core::thread::LiveOutputReceiver;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::diagnostic::FindingCode;
 use ensemble_language::ensemble::{Agent, AgentKind, EnvOrHeaderValue, LlmSpec, ModelChoice};
@@ -27,10 +27,10 @@ use ensemble_models::{Model, ModelNetwork, ReplyCache};
 use ensemble_process::confine::ProcessSandbox;
 use ensemble_process::program::ScriptFolders;
 use ensemble_process::{ChildEnvironment, ProcessSettings, ProcessWatchdog};
-use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
+use ensemble_scripts::regular_files::{MAX_SCRIPT_BYTES, read_text};
 
 use crate::drive::client_servers::ClientServers;
-use crate::drive::events::EventHub;
+use crate::drive::events::RunEventHub;
 use crate::drive::host::RunHost;
 use crate::error::RunError;
 use crate::options::arguments::InputAgentQuestions;
@@ -39,22 +39,22 @@ use crate::options::replacements::AgentReplacements;
 use crate::prepare::PreparedEnsemble;
 use crate::project::Project;
 
-/// Most bytes that a child process may write to stdout: 10 MiB.
-const OUTPUT_CAP: usize = 10 << 20;
+/// The maximum number of bytes that a child process can write to stdout: 10 MiB.
+const MAX_STDOUT_BYTES: usize = 10 << 20;
 
-/// The services that all agents of a run share, those of nested runs included.
+/// The services that all agents of a run share, including those of nested runs.
 #[derive(Clone)]
-pub(crate) struct SharedServices {
+pub(crate) struct SharedRunServices {
     /// Answers given with the run.
     pub(crate) answers: Arc<AnswerQueue>,
     /// Which agents ask.
     pub(crate) input_questions: Arc<InputAgentQuestions>,
-    /// Who is asked.
+    /// The operator that answers questions.
     pub(crate) operator: Arc<dyn Operator>,
-    /// Who gets live pieces.
-    pub(crate) live_output: Arc<dyn LiveOutput>,
+    /// The receiver of live output.
+    pub(crate) live_output: Arc<dyn LiveOutputReceiver>,
     /// Subscribers of the run.
-    pub(crate) hub: EventHub,
+    pub(crate) hub: RunEventHub,
     /// Which tools may be called.
     pub(crate) permissions: Arc<ToolPermissions>,
     /// Servers of tools.
@@ -62,10 +62,10 @@ pub(crate) struct SharedServices {
     /// Servers of tools that were given with the run.
     pub(crate) client_servers: Arc<ClientServers>,
     /// Programs of external agents.
-    pub(crate) programs: Arc<ExternalPrograms>,
+    pub(crate) programs: Arc<ExternalProgramPool>,
     /// Overrides of models.
     pub(crate) overrides: Vec<ModelOverride>,
-    /// Where ensembles are looked for.
+    /// The project in which ensembles are searched.
     pub(crate) project: Arc<Project>,
     /// The world around the run.
     pub(crate) host: RunHost,
@@ -73,27 +73,27 @@ pub(crate) struct SharedServices {
     pub(crate) address: RequestAddress,
     /// The ensembles that contain this one, outermost first.
     pub(crate) outer: Vec<PathBuf>,
-    /// How surely logs are kept.
+    /// The durability of logs.
     pub(crate) durability: Durability,
     /// Replies that need not be asked for again.
     pub(crate) cache: Option<ReplyCache>,
-    /// Who kills child processes should this process be killed.
+    /// The watchdog that kills child processes if this process is killed.
     pub(crate) watchdog: Option<Arc<ProcessWatchdog>>,
     /// The way to models.
     pub(crate) network: ModelNetwork,
-    /// Runners in the place of agents.
+    /// The runners that replace agents.
     pub(crate) replacements: Option<Arc<dyn AgentReplacements>>,
-    /// Whether errors in files refuse the run. They do not refuse a step of a run that has started elsewhere.
+    /// True if errors in files refuse the run. They do not refuse a step of a run that was started elsewhere.
     pub(crate) checks_files: bool,
-    /// Who drives the runs of inner ensembles, if not this run.
+    /// The driver of nested runs, if this run does not drive them.
     pub(crate) inner_run_driver: Option<TimedNestedDriver>,
 }
 
-impl SharedServices {
-    /// For the ensemble that this agent stands for.
+impl SharedRunServices {
+    /// Returns the services for the nested ensemble of this agent.
     pub(crate) fn for_nested_agent(&self, agent: &str) -> Self {
         Self {
-            address: self.address.with_agent(agent.into()),
+            address: self.address.append_agent(agent.into()),
             cache: self.cache.as_ref().map(|cache| cache.for_nested_ensemble(agent)),
             replacements: self
                 .replacements
@@ -103,10 +103,10 @@ impl SharedServices {
         }
     }
 
-    /// For the ensemble that this tool of the agent stands for.
+    /// Returns the services for the nested ensemble of this tool of the agent.
     pub(crate) fn for_nested_tool(&self, agent: &str, tool: &str) -> Self {
         Self {
-            address: self.address.with_agent(agent.into()).with_call(tool.into(), 1),
+            address: self.address.append_agent(agent.into()).append_tool_call(tool.into(), 1),
             replacements: self
                 .replacements
                 .as_ref()
@@ -121,17 +121,17 @@ impl SharedServices {
 pub(crate) struct AgentBuildContext<'a> {
     /// The ensemble.
     pub(crate) prepared: &'a PreparedEnsemble,
-    /// What all agents share.
-    pub(crate) shared: &'a SharedServices,
-    /// Where scripts are looked for.
+    /// The services that all agents share.
+    pub(crate) shared: &'a SharedRunServices,
+    /// The folders in which scripts are searched.
     pub(crate) places: ScriptFolders,
     /// The profiles that the ensemble can use.
     pub(crate) profiles: ModelProfiles,
 }
 
-/// The prices of the models that a run can ask.
+/// The knowledge of the prices of the models that a run can call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) enum ModelPrices {
+pub(crate) enum ModelPriceStatus {
     /// The run asks no model.
     #[default]
     NoModel,
@@ -141,49 +141,53 @@ pub(crate) enum ModelPrices {
     Known,
 }
 
-/// An ensemble inside another, ready.
+/// A nested ensemble that is ready to run.
 pub(crate) struct ReadyNestedEnsemble {
     /// Holds its conversations.
     pub(crate) conversations: Arc<dyn NestedRunService>,
-    /// Does a simulated model take part?
+    /// True if an agent of the ensemble uses a simulated model.
     pub(crate) is_simulated: bool,
     /// The schema of its inputs as one map, if it declares inputs.
     pub(crate) input_schema: Option<serde_json::Value>,
     /// The prices of its models.
-    pub(crate) prices: ModelPrices,
+    pub(crate) prices: ModelPriceStatus,
 }
 
-/// Opens the ensemble that an agent or a tool of `outer` names.
-pub(crate) type OpenInner<'o> =
-    dyn Fn(&str, &PreparedEnsemble, &SharedServices) -> Result<ReadyNestedEnsemble, RunError> + 'o;
+/// A function that prepares the nested ensemble that an agent or a tool names.
+pub(crate) type NestedEnsembleOpener<'o> =
+    dyn Fn(&str, &PreparedEnsemble, &SharedRunServices) -> Result<ReadyNestedEnsemble, RunError> + 'o;
 
-/// The reason why an agent cannot run on this machine.
+/// An error that prevents an agent from running on this machine.
 pub(crate) struct AgentBuildError {
     message: String,
     help: Option<String>,
-    /// The key of the agent that is to blame; `None`: the one that says what it runs.
+    /// The key of the agent that caused the error. `None` means the key that decides the kind of the agent.
     key: Option<&'static str>,
     code: FindingCode,
 }
 
 impl AgentBuildContext<'_> {
-    /// Returns the limits of all child processes, and the environment of one that has these variables.
-    pub(crate) fn process_limits(
+    /// Returns the limits of a child process, and its environment with these variables.
+    pub(crate) fn child_process_limits(
         &self,
         env: &[(String, EnvOrHeaderValue)],
         sandbox: Option<Arc<ProcessSandbox>>,
     ) -> Result<ProcessSettings, AgentBuildError> {
         let secrets = self.shared.network.secrets().clone();
         Ok(ProcessSettings {
-            output_cap: OUTPUT_CAP,
+            output_cap: MAX_STDOUT_BYTES,
             watchdog: self.shared.watchdog.clone(),
-            environment: ChildEnvironment::for_user_program(secrets).with_variables(self.resolve_settings(env)?),
+            environment: ChildEnvironment::for_user_program(secrets).with_variables(self.resolve_env_settings(env)?),
             sandbox,
         })
     }
 
-    /// Returns the values of these settings. A variable that is only passed on and not set is left out.
-    pub(crate) fn resolve_settings(
+    /// Returns the values of these settings. Omits a variable that is only inherited and not set.
+    ///
+    /// # Errors
+    ///
+    /// A variable is not set, or grants rights of the user.
+    pub(crate) fn resolve_env_settings(
         &self,
         settings: &[(String, EnvOrHeaderValue)],
     ) -> Result<Vec<(String, String)>, AgentBuildError> {
@@ -217,7 +221,7 @@ impl AgentBuildContext<'_> {
         Ok(values)
     }
 
-    /// Returns the model of that choice, with its fallbacks.
+    /// Connects the model of the choice, with its fallbacks and the reply cache. Without a cache, checks that the keys are set.
     pub(crate) fn connect_model(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
         let model = Model::connect_profiles(
             &self.profiles.resolve_chain(choice)?,
@@ -228,19 +232,23 @@ impl AgentBuildContext<'_> {
             // What the cache has needs no key.
             Some(cache) => model.with_cache(cache),
             None => {
-                model.check_any_key()?;
+                model.check_any_profile_has_key()?;
                 model
             }
         })
     }
 
-    /// Builds the context window of the agent's thread.
-    pub(crate) fn build_window(&self, llm: &LlmSpec, model: &Model) -> Result<Option<AgentWindow>, AgentBuildError> {
+    /// Builds the context window of the agent's thread. Returns `None` if neither the agent nor the model limits it.
+    pub(crate) fn build_context_window(
+        &self,
+        llm: &LlmSpec,
+        model: &Model,
+    ) -> Result<Option<AgentWindow>, AgentBuildError> {
         let link = model.profiles().next();
         let max_tokens = link.and_then(|link| input_token_limit(&link.profile));
         let window = match &llm.context_window {
             Some(window) => window,
-            None if max_tokens.is_some() => &implicit_window(),
+            None if max_tokens.is_some() => &token_limit_window(),
             None => return Ok(None),
         };
         let outside = AgentWindowOptions {
@@ -254,7 +262,7 @@ impl AgentBuildContext<'_> {
         Ok(Some(AgentWindow::new(window, &outside)?))
     }
 
-    /// Reads a script that the ensemble names, from where scripts stand.
+    /// Returns a function that reads a script from the folder of the ensemble, the project root or its folder `scripts`.
     pub(crate) fn script_loader(&self) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
         let ScriptFolders {
             ensemble_dir,
@@ -267,14 +275,19 @@ impl AgentBuildContext<'_> {
                 root.join("scripts").join(name),
             ];
             let existing_file = places.iter().find(|place| place.is_file());
-            let path = existing_file
-                .ok_or_else(|| format!("there is no such file; looked for {}", format_folders(&places, &root)))?;
-            read_text(path, LARGEST_SCRIPT).map_err(|error| error.to_string())
+            let path = existing_file.ok_or_else(|| {
+                format!(
+                    "there is no such file; looked for {}",
+                    format_searched_folders(&places, &root)
+                )
+            })?;
+            read_text(path, MAX_SCRIPT_BYTES).map_err(|error| error.to_string())
         }
     }
 }
 
-fn format_folders(places: &[PathBuf], root: &Path) -> String {
+/// Formats the paths relative to the parent folder of the project root, without duplicates.
+fn format_searched_folders(places: &[PathBuf], root: &Path) -> String {
     // Below `/`, a path without its first slash would look like a path relative to another folder.
     let base = root.parent().is_some().then_some(root);
     let relative_text = |place: &PathBuf| {
@@ -287,7 +300,7 @@ fn format_folders(places: &[PathBuf], root: &Path) -> String {
 }
 
 impl AgentBuildError {
-    /// With nothing more to say.
+    /// Creates an error without advice.
     pub(crate) fn new(message: String) -> Self {
         Self {
             message,
@@ -297,7 +310,7 @@ impl AgentBuildError {
         }
     }
 
-    /// With advice.
+    /// Adds advice to the error.
     pub(crate) fn with_help(self, help: String) -> Self {
         Self {
             help: Some(help),
@@ -305,8 +318,8 @@ impl AgentBuildError {
         }
     }
 
-    /// Because of its sandbox.
-    pub(crate) fn for_sandbox(self) -> Self {
+    /// Attributes the error to the sandbox of the agent.
+    pub(crate) fn attribute_to_sandbox(self) -> Self {
         Self {
             key: Some("sandbox"),
             code: NO_SANDBOX,
@@ -314,8 +327,8 @@ impl AgentBuildError {
         }
     }
 
-    /// Because of that tool.
-    pub(crate) fn for_tool(self, tool: &str) -> Self {
+    /// Attributes the error to this tool of the agent.
+    pub(crate) fn attribute_to_tool(self, tool: &str) -> Self {
         Self {
             message: format!("tool `{tool}`: {}", self.message),
             key: Some("tools"),
@@ -323,11 +336,12 @@ impl AgentBuildError {
         }
     }
 
-    /// Because of what the agent runs.
-    pub(crate) fn for_whole_agent(self) -> Self {
+    /// Attributes the error to the agent itself instead of one of its keys.
+    pub(crate) fn attribute_to_agent(self) -> Self {
         Self { key: None, ..self }
     }
 
+    /// Converts the error to a finding at the key of the agent.
     pub(crate) fn into_finding(self, route: &Route, agent: &Agent) -> Finding {
         let key = match &agent.kind {
             AgentKind::Script { .. } => "script",

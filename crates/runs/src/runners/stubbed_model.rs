@@ -1,11 +1,11 @@
-//! A model whose replies a stub gives.
+//! A model whose replies come from a stub.
 //!
-//! Invariant: it sends no request.
+//! Invariant: the model sends no request.
 
 use std::sync::Arc;
 
 use ensemble_core::thread::ToolCall;
-use ensemble_language::ensemble::{LlmSpec, ModelProfile, PreparedReply, SIMULATED_PROVIDER};
+use ensemble_language::ensemble::{LlmSpec, ModelProfile, SIMULATED_PROVIDER, SimulatedReply};
 use ensemble_language::profiles::ChainedProfile;
 use ensemble_models::{
     BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, ReplyPiece, ReplyPieceCallback,
@@ -15,10 +15,10 @@ use serde_json::Value;
 use crate::options::replacements::ReplyStub;
 use crate::runners::shared_parts::AgentBuildContext;
 
-/// The provider of replies of a stub.
+/// A model provider that returns the replies of a stub.
 struct StubbedModelProvider(Arc<dyn ReplyStub>);
 
-/// Builds the model whose replies the stub gives. The model has the profile of the agent.
+/// Builds a model that returns the replies of the stub. The model has the profile of the agent.
 pub(crate) fn build_stubbed_model(llm: &LlmSpec, stub: Arc<dyn ReplyStub>, parts: &AgentBuildContext<'_>) -> Model {
     let resolved = parts.profiles.resolve_chain(&llm.model).ok();
     let link = resolved.and_then(|resolved| resolved.chain.into_iter().next());
@@ -47,9 +47,9 @@ impl ModelProvider for StubbedModelProvider {
         Box::pin(async move {
             let reply = self.0.find_reply(request.execution, request.request_number);
             let reply = match reply.map_err(ModelError::new_fatal)? {
-                PreparedReply::Text(text) => ModelReply::from_text(text),
-                PreparedReply::Error(message) => return Err(ModelError::new_fatal(message)),
-                PreparedReply::Calls { text, tool_calls } => {
+                SimulatedReply::Text(text) => ModelReply::from_text(text),
+                SimulatedReply::Error(message) => return Err(ModelError::new_fatal(message)),
+                SimulatedReply::Calls { text, tool_calls } => {
                     let calls = tool_calls.into_iter().enumerate().map(|(at, call)| {
                         let id = format!("call-{}-{}", request.request_number, at + 1);
                         ToolCall::new(id, call.name, Value::Object(call.arguments))

@@ -1,4 +1,4 @@
-//! The tools of LLM agents, each with what performs it.
+//! The tools of LLM agents, each with its runner.
 //!
 //! Invariant: a tool with `permission: deny` is not offered to the model.
 
@@ -20,32 +20,33 @@ use ensemble_language::ensemble::{
 };
 
 use crate::drive::client_servers::ClientServer;
-use crate::runners::external_models::{find_external_model, resolve_program};
+use crate::runners::external_models::{describe_remote_model, describe_script_program};
 use crate::runners::sandboxes::build_sandbox;
-use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, OpenInner};
+use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, NestedEnsembleOpener};
 
-/// The tools that an agent's model can call, and whether a simulated model takes part in them unseen.
-pub(crate) struct AgentTools {
+/// The tools that an agent's model can call. `is_simulated` reports a simulated model in one of the tools.
+pub(crate) struct BuiltAgentTools {
     /// The tools; `None` where there are none.
     pub(crate) toolset: Option<AgentToolset>,
-    /// Does an inner ensemble have a simulated model?
+    /// True if a nested ensemble uses a simulated model.
     pub(crate) is_simulated: bool,
 }
 
-/// Makes the runner of an agent that is a tool, and says whether it is simulated.
-type MakeAgent<'a> = dyn Fn(&Agent) -> Result<(Arc<dyn Runner>, bool), AgentBuildError> + 'a;
+/// A function that builds the runner of an agent that is a tool, and returns whether a simulated model is used.
+type AgentRunnerBuilder<'a> = dyn Fn(&Agent) -> Result<(Arc<dyn Runner>, bool), AgentBuildError> + 'a;
 
-/// Makes the tools that the agent uses ready.
+/// Builds all tools that the agent uses, except denied tools.
 ///
 /// # Errors
-/// The first tool that cannot be made ready.
+///
+/// The first tool that cannot be built.
 pub(crate) fn build_toolset(
     agent: &Agent,
     llm: &LlmSpec,
     parts: &AgentBuildContext<'_>,
-    open: &OpenInner<'_>,
-    made: &MakeAgent<'_>,
-) -> Result<AgentTools, AgentBuildError> {
+    open: &NestedEnsembleOpener<'_>,
+    made: &AgentRunnerBuilder<'_>,
+) -> Result<BuiltAgentTools, AgentBuildError> {
     let ensemble = parts.prepared.plan.ensemble();
     let mut toolset = AgentToolset::new(parts.shared.permissions.clone()).with_max_parallel(llm.max_parallel_tools);
     let mut simulated = false;
@@ -56,10 +57,10 @@ pub(crate) fn build_toolset(
         if tool.permission == PermissionMode::Deny {
             continue;
         }
-        let failed = |error: AgentBuildError| error.for_tool(&used.tool);
+        let failed = |error: AgentBuildError| error.attribute_to_tool(&used.tool);
         match &tool.kind {
             ToolKind::Mcp(server) => {
-                let server = find_server(agent, used, server, parts).map_err(failed)?;
+                let server = connect_or_stub_server(agent, used, server, parts).map_err(failed)?;
                 toolset.add_server_tools(used, tool, server);
             }
             _ => {
@@ -69,24 +70,25 @@ pub(crate) fn build_toolset(
                 toolset.add_declared_tool(
                     &used.tool,
                     tool,
-                    tool_parameters(tool, built_tool.input_schema),
+                    tool_parameter_schema(tool, built_tool.input_schema),
                     built_tool.runner,
                 );
             }
         }
     }
-    Ok(AgentTools {
+    Ok(BuiltAgentTools {
         toolset: (!toolset.is_empty()).then_some(toolset),
         is_simulated: simulated,
     })
 }
 
-impl AgentTools {
-    /// Sets who summarizes the large results of the tools. If a stub gives the replies of the agent, the stub also writes
-    /// the summaries for which a model outside of the program would be asked.
+impl BuiltAgentTools {
+    /// Sets the models that summarize large results of tools. If a stub replaces the agent's model, the stub replaces remote summarizing
+    /// models as well.
     ///
     /// # Errors
-    /// A model cannot be made ready.
+    ///
+    /// A model cannot be connected.
     pub(crate) fn with_summarizers(
         self,
         agent: &Agent,
@@ -109,12 +111,12 @@ impl AgentTools {
                 continue;
             };
             let choice = tool.summary_profile().cloned().map(ModelChoice::Profile);
-            let choice = choice.filter(|choice| !has_stub || find_external_model(choice, parts).is_none());
+            let choice = choice.filter(|choice| !has_stub || describe_remote_model(choice, parts).is_none());
             let model = match &choice {
                 Some(choice) => parts.connect_model(choice).map_err(AgentBuildError::from),
                 None => own_model(),
             };
-            let summarizer = ResultSummarizer::new(model.map_err(|error| error.for_tool(&used.tool))?, above);
+            let summarizer = ResultSummarizer::new(model.map_err(|error| error.attribute_to_tool(&used.tool))?, above);
             let summarizer = match (choice, has_stub) {
                 (None, true) => summarizer.counting_as_replies(),
                 _ => summarizer,
@@ -129,11 +131,12 @@ impl AgentTools {
     }
 }
 
-/// Returns the runner of an agent that calls one tool of a server.
+/// Builds the runner of an agent that calls one tool of an MCP server.
 ///
 /// # Errors
-/// The server cannot be made ready, or a text of the arguments is not a template.
-pub(crate) fn build_called_tool(
+///
+/// The server cannot be prepared, or an argument is not a valid template.
+pub(crate) fn build_tool_agent_runner(
     agent: &Agent,
     used: &ToolReference,
     arguments: &JsonMap,
@@ -143,18 +146,17 @@ pub(crate) fn build_called_tool(
     let Some((tool, ToolKind::Mcp(server))) = declared.map(|tool| (tool, &tool.kind)) else {
         return Err(AgentBuildError::new(format!("there is no MCP server `{}`", used.tool)));
     };
-    let server = find_server(agent, used, server, parts);
+    let server = connect_or_stub_server(agent, used, server, parts);
     let options = ToolAgentOptions {
-        server: server.map_err(|error| error.for_tool(&used.tool).for_whole_agent())?,
+        server: server.map_err(|error| error.attribute_to_tool(&used.tool).attribute_to_agent())?,
         permissions: parts.shared.permissions.clone(),
         live_output: parts.shared.live_output.clone(),
     };
     Ok(Arc::new(ToolAgentRunner::new(agent, used, tool, arguments, options)?))
 }
 
-/// Returns the server of a tool that an agent uses, or what a stub replaces of the server. A server whose tools the stub
-/// lists needs nothing from outside.
-fn find_server(
+/// Returns the handle of an MCP server, or its stub. A stub that lists its tools replaces the server completely.
+fn connect_or_stub_server(
     agent: &Agent,
     used: &ToolReference,
     server: &McpServer,
@@ -166,7 +168,7 @@ fn find_server(
         Ok(parts
             .shared
             .servers
-            .get_or_add_server(resolve_address(&used.tool, server, parts)?))
+            .get_or_add_server(resolve_server_address(&used.tool, server, parts)?))
     };
     match stub {
         Some(stub) => {
@@ -180,16 +182,17 @@ fn find_server(
     }
 }
 
-/// A tool's runner.
-struct BuiltTool {
+/// The runner of a tool, with the schema of its inputs.
+struct BuiltToolRunner {
     runner: DeclaredToolRunner,
-    /// Is it simulated and not told elsewhere?
+    /// True if the tool uses a simulated model that is not reported elsewhere.
     is_simulated: bool,
-    /// For an ensemble: the schema of the arguments that it takes, if it declares inputs.
+    /// The schema of the inputs of a nested ensemble, if the ensemble declares inputs.
     input_schema: Option<Value>,
 }
 
-fn tool_parameters(tool: &ToolDefinition, takes: Option<Value>) -> Value {
+/// Returns the schema of the tool's parameters: the declared schema, or `takes`, or the default schema with a task.
+fn tool_parameter_schema(tool: &ToolDefinition, takes: Option<Value>) -> Value {
     let declared_parameters = match &tool.kind {
         ToolKind::Script { parameters, .. } => Some(parameters),
         ToolKind::Agent { parameters, .. } | ToolKind::Ensemble { parameters, .. } => parameters.as_ref(),
@@ -201,15 +204,15 @@ fn tool_parameters(tool: &ToolDefinition, takes: Option<Value>) -> Value {
         .unwrap_or_else(ToolKind::default_task_schema)
 }
 
-/// Returns the runner of a tool that belongs to no server.
+/// Builds the runner of a tool that is not a tool of an MCP server.
 fn build_tool_runner(
     (agent, name): (&str, &str),
     tool: &ToolDefinition,
     parts: &AgentBuildContext<'_>,
-    open: &OpenInner<'_>,
-    made: &MakeAgent<'_>,
-) -> Result<BuiltTool, AgentBuildError> {
-    let plain = |runner| BuiltTool {
+    open: &NestedEnsembleOpener<'_>,
+    made: &AgentRunnerBuilder<'_>,
+) -> Result<BuiltToolRunner, AgentBuildError> {
+    let plain = |runner| BuiltToolRunner {
         runner,
         is_simulated: false,
         input_schema: None,
@@ -221,10 +224,12 @@ fn build_tool_runner(
             sandbox: given,
             ..
         } => {
-            let bounds = parts.process_limits(env, build_sandbox(given.as_deref(), parts)?)?;
+            let bounds = parts.child_process_limits(env, build_sandbox(given.as_deref(), parts)?)?;
             let runner = script::build_checked_runner(script, ScriptTemplates::default(), &parts.places, bounds)?;
             let runner = match &parts.shared.replacements {
-                Some(stand_ins) => stand_ins.wrap_script_tool(agent, name, runner, resolve_program(script, parts)),
+                Some(stand_ins) => {
+                    stand_ins.wrap_script_tool(agent, name, runner, describe_script_program(script, parts))
+                }
                 None => runner,
             };
             plain(DeclaredToolRunner::Script(runner))
@@ -252,7 +257,7 @@ fn build_tool_runner(
         ToolKind::Ensemble { ensemble, .. } => {
             let inner = open(ensemble, parts.prepared, &parts.shared.for_nested_tool(agent, name))?;
             let runner = NestedEnsembleRunner::for_tool(inner.conversations);
-            BuiltTool {
+            BuiltToolRunner {
                 runner: DeclaredToolRunner::Ensemble(Arc::new(runner)),
                 is_simulated: inner.is_simulated,
                 input_schema: inner.input_schema,
@@ -262,8 +267,12 @@ fn build_tool_runner(
     })
 }
 
-/// Returns the address of the server of that tool, with what the environment adds.
-pub(crate) fn resolve_address(
+/// Resolves the address of an MCP server, with its environment and sandbox.
+///
+/// # Errors
+///
+/// A variable is not set, or a client does not provide the server.
+pub(crate) fn resolve_server_address(
     tool: &str,
     server: &McpServer,
     parts: &AgentBuildContext<'_>,
@@ -282,11 +291,11 @@ pub(crate) fn resolve_address(
                 Some(cwd) => parts.prepared.root.join(cwd),
                 None => parts.prepared.root.clone(),
             },
-            env: parts.resolve_settings(env)?,
+            env: parts.resolve_env_settings(env)?,
         },
         McpServer::Url { url, headers } => McpAddress::Http {
             url: url.clone(),
-            headers: parts.resolve_settings(headers)?,
+            headers: parts.resolve_env_settings(headers)?,
         },
         McpServer::Client => match resolve_client_server(tool, parts)? {
             ClientServer::Command { command, args, env } => McpAddress::Child {
@@ -304,7 +313,11 @@ pub(crate) fn resolve_address(
     })
 }
 
-/// Returns the server of that name that was given with the run.
+/// Returns the MCP server of this name that the client provides.
+///
+/// # Errors
+///
+/// The client does not provide the server.
 fn resolve_client_server<'p>(name: &str, parts: &AgentBuildContext<'p>) -> Result<&'p ClientServer, AgentBuildError> {
     let servers = &parts.shared.client_servers;
     servers.get(name).ok_or_else(|| {

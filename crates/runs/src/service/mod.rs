@@ -1,4 +1,4 @@
-//! Runs for several clients.
+//! The run service for several clients.
 
 pub(crate) mod answer_checks;
 pub mod run_service;

@@ -1,4 +1,4 @@
-//! One runner for each agent: here every kind gets what it needs from outside.
+//! The runners of all agents, built with the models, programs, servers and tools that each kind of agent needs.
 //!
 //! Invariant: an ensemble in which an agent cannot run creates no run.
 
@@ -6,13 +6,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::{self, ExternalPrograms};
+use ensemble_agents::agent::acp::{self, ExternalProgramPool};
 use ensemble_agents::agent::chat::MessageSelector;
 use ensemble_agents::agent::for_each::ForEachRunner;
 use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_agents::agent::kinds::generator_runner::ScriptGeneratorRunner;
 use ensemble_agents::agent::kinds::input::{AnswerQueue, InputRunner, InputRunnerOptions};
-use ensemble_agents::agent::kinds::llm::{self, LlmRunner};
+use ensemble_agents::agent::kinds::llm::{self, LlmAgentRunner};
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::nested_inputs::NestedInputTemplates;
 use ensemble_agents::agent::kinds::script::{self, ScriptTemplates};
@@ -31,17 +31,19 @@ use ensemble_project::ProjectError;
 use crate::error::RunError;
 use crate::options::replacements::AgentReplacements;
 use crate::prepare::{PreparedEnsemble, collect_profiles};
-use crate::review::check_trust;
+use crate::review::refuse_untrusted_ensemble;
 use crate::runners::external::build_external_agent;
-use crate::runners::external_models::{describe_external_need, find_external_model, find_external_server};
+use crate::runners::external_models::{describe_external_need, describe_remote_model, describe_unstubbed_server};
 use crate::runners::sandboxes::build_sandbox;
-use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, ModelPrices, OpenInner, SharedServices};
+use crate::runners::shared_parts::{
+    AgentBuildContext, AgentBuildError, ModelPriceStatus, NestedEnsembleOpener, SharedRunServices,
+};
 use crate::runners::stubbed_model::build_stubbed_model;
-use crate::runners::tools::{build_called_tool, build_toolset};
-use crate::start::file_errors::{ExecutedParts, find_file_errors};
-use crate::start::secrets::add_secrets;
+use crate::runners::tools::{build_tool_agent_runner, build_toolset};
+use crate::start::file_errors::{ExecutedParts, find_needed_file_errors};
+use crate::start::secrets::register_ensemble_secrets;
 
-/// Runners in declaration order, and whose model is simulated.
+/// The runners of all agents in declaration order, with the names of the simulated agents and with servers and prices.
 #[derive(Default)]
 pub(crate) struct ReadyAgents {
     /// One for each agent.
@@ -51,34 +53,35 @@ pub(crate) struct ReadyAgents {
     /// Servers of tools, to be closed when the run is over.
     pub(crate) servers: Arc<McpServers>,
     /// Programs of external agents, to be ended when the run is over.
-    pub(crate) programs: Arc<ExternalPrograms>,
+    pub(crate) programs: Arc<ExternalProgramPool>,
     /// The prices of the models, also of nested ensembles.
-    pub(crate) prices: ModelPrices,
+    pub(crate) prices: ModelPriceStatus,
 }
 
-/// A runner, and whether a simulated model takes part in it.
+/// A runner, and whether it uses a simulated model.
 type BuiltRunner = (Arc<dyn Runner>, bool);
 
-/// Makes every agent ready to run.
+/// Builds the runners of all agents, after the checks of trust and files.
 ///
 /// # Errors
-/// All agents that cannot run, each at its place in the file.
-pub(crate) fn prepare_agents(
+///
+/// All agents that cannot run, each with its position in the file.
+pub(crate) fn build_all_agents(
     prepared: &PreparedEnsemble,
-    shared: &SharedServices,
-    open: &OpenInner<'_>,
+    shared: &SharedRunServices,
+    open: &NestedEnsembleOpener<'_>,
 ) -> Result<ReadyAgents, RunError> {
-    check_trust(prepared, &shared.overrides, &shared.project)?;
+    refuse_untrusted_ensemble(prepared, &shared.overrides, &shared.project)?;
     let ensemble = prepared.plan.ensemble();
     let nested_prices = Cell::default();
-    let open = |named: &str, outer: &PreparedEnsemble, shared: &SharedServices| {
+    let open = |named: &str, outer: &PreparedEnsemble, shared: &SharedRunServices| {
         let inner = open(named, outer, shared)?;
         nested_prices.set(inner.prices.max(nested_prices.get()));
         Ok(inner)
     };
     shared.input_questions.add_input_agents(ensemble, &shared.address);
     let profiles = collect_profiles(ensemble, &prepared.folder, shared.overrides.clone(), &shared.project)?;
-    add_secrets(ensemble, &profiles, &shared.host, shared.network.secrets());
+    register_ensemble_secrets(ensemble, &profiles, &shared.host, shared.network.secrets());
     let maker = RunnerFactory {
         parts: AgentBuildContext {
             prepared,
@@ -101,7 +104,7 @@ pub(crate) fn prepare_agents(
     let mut findings = Vec::new();
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let replacement = maker
-            .find_replacements()
+            .agent_replacements()
             .and_then(|stand_ins| stand_ins.find_whole_agent_runner(agent));
         let built_runner = match replacement {
             Some(runner) => {
@@ -109,8 +112,8 @@ pub(crate) fn prepare_agents(
                 Ok((runner, false))
             }
             None => maker
-                .get_or_build(agent)
-                .and_then(|made| wrap_in_parts(agent, made, &shared.answers)),
+                .get_or_build_runner(agent)
+                .and_then(|made| wrap_in_for_each(agent, made, &shared.answers)),
         };
         match built_runner {
             Ok((runner, simulated)) => {
@@ -126,9 +129,9 @@ pub(crate) fn prepare_agents(
         let executed_parts: Vec<ExecutedParts> = ensemble
             .agents
             .iter()
-            .map(|agent| maker.executed_parts(agent))
+            .map(|agent| maker.decide_executed_parts(agent))
             .collect();
-        let file_errors = find_file_errors(&maker.parts, &executed_parts);
+        let file_errors = find_needed_file_errors(&maker.parts, &executed_parts);
         let is_same = |one: &Finding, other: &Finding| {
             one.at == other.at || (one.code == other.code && one.at.route == other.at.route)
         };
@@ -136,7 +139,7 @@ pub(crate) fn prepare_agents(
         let new_errors: Vec<Finding> = file_errors.into_iter().filter(|error| !is_reported(error)).collect();
         findings.extend(new_errors);
     }
-    ready.prices = maker.find_prices();
+    ready.prices = maker.find_run_prices();
     if findings.is_empty() {
         findings.extend(check_budget_price(ensemble, ready.prices));
     }
@@ -147,35 +150,38 @@ pub(crate) fn prepare_agents(
     Err(ProjectError::Invalid(loader::locate_findings(&prepared.source, document, &findings)).into())
 }
 
-/// Reports a `max_cost` if no model of the run has a price.
-fn check_budget_price(ensemble: &Ensemble, prices: ModelPrices) -> Option<Finding> {
-    ensemble.limits.max_cost.filter(|_| prices == ModelPrices::Missing)?;
+/// Returns a finding if the ensemble has a `max_cost`, but no model of the run has a price.
+fn check_budget_price(ensemble: &Ensemble, prices: ModelPriceStatus) -> Option<Finding> {
+    ensemble
+        .limits
+        .max_cost
+        .filter(|_| prices == ModelPriceStatus::Missing)?;
     Some(budget_without_price_finding())
 }
 
-/// Makes runners, each once: an agent may be a tool of others too.
+/// A factory of runners that builds each runner once, because an agent can also be a tool of other agents.
 struct RunnerFactory<'a> {
     parts: AgentBuildContext<'a>,
-    open: &'a OpenInner<'a>,
+    open: &'a NestedEnsembleOpener<'a>,
     built_runners: RefCell<HashMap<Arc<str>, BuiltRunner>>,
     /// The prices of the models of nested ensembles that were opened.
-    nested_prices: &'a Cell<ModelPrices>,
+    nested_prices: &'a Cell<ModelPriceStatus>,
 }
 
 impl RunnerFactory<'_> {
-    /// Returns the agent's runner, made at the first call. Agents are no tools of each other in a circle.
-    fn get_or_build(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
+    /// Returns the runner of the agent, which is built on the first call, or its replacement.
+    fn get_or_build_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         if let Some(cached_runner) = self.built_runners.borrow().get(&agent.name) {
             return Ok(cached_runner.clone());
         }
-        let (runner, simulated) = match self.find_replacement(agent) {
+        let (runner, simulated) = match self.find_replacing_runner(agent) {
             Some(runner) => {
                 self.parts.shared.input_questions.mark_agent_unbuilt(agent);
                 (runner, false)
             }
-            None => self.build_runner(agent)?,
+            None => self.build_own_runner(agent)?,
         };
-        let runner = match self.find_replacements() {
+        let runner = match self.agent_replacements() {
             Some(stand_ins) => stand_ins.wrap_execution_runner(agent, runner),
             None => runner,
         };
@@ -186,46 +192,49 @@ impl RunnerFactory<'_> {
         Ok(built_runner)
     }
 
-    /// Returns the prices of the models that the run can ask, also in nested ensembles.
-    fn find_prices(&self) -> ModelPrices {
+    /// Returns the status of the prices of all models that the run can call, including nested ensembles.
+    fn find_run_prices(&self) -> ModelPriceStatus {
         let ensemble = self.parts.prepared.plan.ensemble();
         let of_agents = ensemble.agents.iter().flat_map(|agent| {
             let choices = ensemble.list_agent_models(agent).into_iter();
-            choices.map(|choice| self.find_price(agent, &choice))
+            choices.map(|choice| self.find_model_price(agent, &choice))
         });
-        let own_prices = match self.find_replacements() {
-            Some(stand_ins) if stand_ins.can_have_costs() => ModelPrices::Known,
+        let own_prices = match self.agent_replacements() {
+            Some(stand_ins) if stand_ins.can_have_costs() => ModelPriceStatus::Known,
             _ => of_agents.max().unwrap_or_default(),
         };
         own_prices.max(self.nested_prices.get())
     }
 
-    fn find_price(&self, agent: &Agent, choice: &ModelChoice) -> ModelPrices {
+    /// Returns the status of the price of one model of an agent.
+    fn find_model_price(&self, agent: &Agent, choice: &ModelChoice) -> ModelPriceStatus {
         let resolved = self.parts.profiles.resolve_chain(choice);
         let has_price = resolved.is_ok_and(|all| all.chain.iter().any(|link| link.profile.cost.is_some()));
         match choice {
-            ModelChoice::Acp(_) => ModelPrices::Known,
-            _ if has_price => ModelPrices::Known,
-            _ if self.is_replaced(agent) => ModelPrices::NoModel,
-            _ => ModelPrices::Missing,
+            ModelChoice::Acp(_) => ModelPriceStatus::Known,
+            _ if has_price => ModelPriceStatus::Known,
+            _ if self.is_agent_replaced(agent) => ModelPriceStatus::NoModel,
+            _ => ModelPriceStatus::Missing,
         }
     }
 
-    fn is_replaced(&self, agent: &Agent) -> bool {
-        self.find_replacements().is_some_and(|stand_ins| {
+    /// Returns whether a stub replaces the agent, or each of its executions.
+    fn is_agent_replaced(&self, agent: &Agent) -> bool {
+        self.agent_replacements().is_some_and(|stand_ins| {
             stand_ins.find_whole_agent_runner(agent).is_some() || stand_ins.find_execution_runner(agent).is_some()
         })
     }
 
     /// Returns the parts of the agent that the run executes.
-    fn executed_parts(&self, agent: &Agent) -> ExecutedParts {
-        let Some(stand_ins) = self.find_replacements() else {
+    fn decide_executed_parts(&self, agent: &Agent) -> ExecutedParts {
+        let Some(stand_ins) = self.agent_replacements() else {
             return ExecutedParts::All;
         };
-        let has_responder = self.find_responder(agent).is_some() || self.find_generator(agent).is_some();
+        let has_responder =
+            self.find_responder_profile(agent).is_some() || self.find_response_generator(agent).is_some();
         match &agent.kind {
-            _ if self.is_replaced(agent) => ExecutedParts::Nothing,
-            _ if !stand_ins.checks_unreplaced_files() && self.find_replacement(agent).is_some() => {
+            _ if self.is_agent_replaced(agent) => ExecutedParts::Nothing,
+            _ if !stand_ins.checks_unreplaced_files() && self.find_replacing_runner(agent).is_some() => {
                 ExecutedParts::Nothing
             }
             AgentKind::Script { .. } if has_responder => ExecutedParts::Nothing,
@@ -237,18 +246,19 @@ impl RunnerFactory<'_> {
         }
     }
 
-    fn find_replacements(&self) -> Option<&dyn AgentReplacements> {
+    /// Returns the replacements of agents, if the run has any.
+    fn agent_replacements(&self) -> Option<&dyn AgentReplacements> {
         self.parts.shared.replacements.as_deref()
     }
 
-    /// Returns the runner in the place of the agent's own, if there is one, or if its own needs something from outside.
-    fn find_replacement(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
-        let stand_ins = self.find_replacements()?;
-        let needs = || match (self.find_responder(agent), &agent.kind) {
-            _ if stand_ins.replaces_operator(agent) || self.find_generator(agent).is_some() => None,
-            (Some(profile), _) => find_external_model(&ModelChoice::Profile(profile), &self.parts),
+    /// Returns the runner that replaces the agent, if there is a stub, or if the agent needs an external resource that is not available.
+    fn find_replacing_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
+        let stand_ins = self.agent_replacements()?;
+        let needs = || match (self.find_responder_profile(agent), &agent.kind) {
+            _ if stand_ins.replaces_operator(agent) || self.find_response_generator(agent).is_some() => None,
+            (Some(profile), _) => describe_remote_model(&ModelChoice::Profile(profile), &self.parts),
             (None, AgentKind::Llm(llm)) if stand_ins.find_reply_stub(agent).is_some() => {
-                find_external_server(agent, llm, &self.parts)
+                describe_unstubbed_server(agent, llm, &self.parts)
             }
             (None, _) => describe_external_need(agent, &self.parts),
         };
@@ -257,32 +267,37 @@ impl RunnerFactory<'_> {
             .or_else(|| stand_ins.find_required_replacement(agent, needs()?))
     }
 
-    /// Finds the model profile that answers for this agent.
-    fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
-        self.find_answering_replacements(agent)?.find_responder_profile(agent)
+    /// Returns the model profile that answers for this agent.
+    fn find_responder_profile(&self, agent: &Agent) -> Option<Arc<str>> {
+        self.replacements_for_answering(agent)?.find_responder_profile(agent)
     }
 
-    /// Finds the generator that answers for this agent.
-    fn find_generator(&self, agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
-        self.find_answering_replacements(agent)?.find_response_generator(agent)
+    /// Returns the generator that answers for this agent.
+    fn find_response_generator(&self, agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
+        self.replacements_for_answering(agent)?.find_response_generator(agent)
     }
 
     /// Returns the replacements if a model or a generator can answer for an agent of this kind.
-    fn find_answering_replacements(&self, agent: &Agent) -> Option<&dyn AgentReplacements> {
+    fn replacements_for_answering(&self, agent: &Agent) -> Option<&dyn AgentReplacements> {
         let is_possible = matches!(agent.kind, AgentKind::Input(_) | AgentKind::Script { .. });
-        self.find_replacements().filter(|_| is_possible)
+        self.agent_replacements().filter(|_| is_possible)
     }
 
-    fn build_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
+    /// Builds the runner of the agent itself, with its model, tools and servers.
+    ///
+    /// # Errors
+    ///
+    /// The agent cannot run on this machine.
+    fn build_own_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
-            AgentKind::Script { .. } if let Some(generator) = self.find_generator(agent) => (
+            AgentKind::Script { .. } if let Some(generator) = self.find_response_generator(agent) => (
                 Arc::new(ScriptGeneratorRunner::for_script_agent(agent, generator)?),
                 false,
             ),
-            AgentKind::Script { .. } if let Some(profile) = self.find_responder(agent) => {
+            AgentKind::Script { .. } if let Some(profile) = self.find_responder_profile(agent) => {
                 let model = parts.connect_model(&ModelChoice::Profile(profile))?;
-                let runner = LlmRunner::for_script_agent(agent, model, shared.live_output.clone())?;
+                let runner = LlmAgentRunner::for_script_agent(agent, model, shared.live_output.clone())?;
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)
             }
@@ -292,7 +307,7 @@ impl RunnerFactory<'_> {
                 stdin,
                 env,
             } => {
-                let bounds = parts.process_limits(env, build_sandbox(agent.sandbox.as_deref(), parts)?)?;
+                let bounds = parts.child_process_limits(env, build_sandbox(agent.sandbox.as_deref(), parts)?)?;
                 let templates = ScriptTemplates::compile_templates(agent, args, stdin.as_deref())?;
                 let runner = script::build_checked_runner(script, templates, &parts.places, bounds)?;
                 (runner, false)
@@ -304,25 +319,26 @@ impl RunnerFactory<'_> {
                 (Arc::new(runner), simulated)
             }
             AgentKind::Llm(llm) => {
-                let own_model = || match self.find_replacements().and_then(|all| all.find_reply_stub(agent)) {
+                let own_model = || match self.agent_replacements().and_then(|all| all.find_reply_stub(agent)) {
                     Some(stub) => Ok(build_stubbed_model(llm, stub, parts)),
                     None => parts.connect_model(&llm.model).map_err(AgentBuildError::from),
                 };
                 let model = own_model()?;
-                let window = parts.build_window(llm, &model)?;
+                let window = parts.build_context_window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::has_simulated_summarizer);
-                let agent_tools = build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build(agent))?
-                    .with_summarizers(agent, llm, parts, &own_model)?;
-                let wiring = llm::LlmOptions {
+                let agent_tools =
+                    build_toolset(agent, llm, parts, self.open, &|agent| self.get_or_build_runner(agent))?
+                        .with_summarizers(agent, llm, parts, &own_model)?;
+                let wiring = llm::LlmRunnerOptions {
                     tool_source: agent_tools
                         .toolset
-                        .map(|toolset| Arc::new(toolset) as Arc<dyn llm::ToolSource>),
+                        .map(|toolset| Arc::new(toolset) as Arc<dyn llm::ExecutionToolSource>),
                     live_output: shared.live_output.clone(),
                     places: Some(parts.places.clone()),
                     window: window.map(|window| Arc::new(window) as Arc<dyn MessageSelector>),
-                    ..llm::LlmOptions::for_model(model)
+                    ..llm::LlmRunnerOptions::for_model(model)
                 };
-                let runner = LlmRunner::new(agent, llm, wiring)?;
+                let runner = LlmAgentRunner::new(agent, llm, wiring)?;
                 let simulated = runner.is_simulated() || sums_up || agent_tools.is_simulated;
                 (Arc::new(runner), simulated)
             }
@@ -340,12 +356,15 @@ impl RunnerFactory<'_> {
                         .iter()
                         .map(|one| one.name.clone())
                         .collect(),
-                    generator: self.find_generator(agent),
+                    generator: self.find_response_generator(agent),
                 };
                 let mut spec = spec.clone();
-                if self.find_replacements().is_some_and(|all| all.replaces_operator(agent)) {
+                if self
+                    .agent_replacements()
+                    .is_some_and(|all| all.replaces_operator(agent))
+                {
                     spec.responses = None;
-                } else if let Some(profile) = self.find_responder(agent) {
+                } else if let Some(profile) = self.find_responder_profile(agent) {
                     spec.responses = Some(PreparedResponses::Profile(profile));
                 }
                 let runner = InputRunner::new(agent, &spec, wiring)?;
@@ -366,13 +385,13 @@ impl RunnerFactory<'_> {
                 let runner = NestedEnsembleRunner::for_agent(inner.conversations, inputs);
                 (Arc::new(runner), inner.is_simulated)
             }
-            AgentKind::Tool { used, arguments } => (build_called_tool(agent, used, arguments, parts)?, false),
+            AgentKind::Tool { used, arguments } => (build_tool_agent_runner(agent, used, arguments, parts)?, false),
         })
     }
 }
 
-/// Puts the parts of an agent with `for_each` round its runner.
-fn wrap_in_parts(
+/// Wraps the runner of an agent with `for_each` in a runner that executes the parts.
+fn wrap_in_for_each(
     agent: &Agent,
     (runner, simulated): BuiltRunner,
     answers: &Arc<AnswerQueue>,
@@ -386,7 +405,7 @@ fn wrap_in_parts(
     ))
 }
 
-/// Puts the agent's schema round its runner.
+/// Wraps the runner of an agent with an output schema in a runner that checks the outputs.
 fn wrap_in_schema_check(agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
     let is_reply = matches!(agent.kind, AgentKind::Llm(_));
     match agent.output_schema.as_ref().map(OutputSchema::compile) {

@@ -1,6 +1,6 @@
-//! The inputs of a run that goes on from another, perhaps by a text that declares others.
+//! The inputs of a run that continues another run, possibly with an ensemble that declares other inputs.
 //!
-//! Invariant: what was given is kept under the names that the new text declares too.
+//! Invariant: a value is kept if the new ensemble declares an input of the same name.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use ensemble_language::data::RunContext;
 use ensemble_language::ensemble::{Ensemble, InputDeclaration};
 use serde_json::Value;
 
-use crate::inputs::{InputError, InputValues, list_undeclared_inputs, resolve_inputs};
+use crate::inputs::{InputError, InputValues, list_undeclared_input_errors, resolve_inputs};
 use crate::start::ready::RunArguments;
 
-/// With what a run goes on from another.
+/// The arguments and context values of a run that continues another run.
 pub(crate) struct CarriedInputs {
-    /// With what it starts.
+    /// The arguments with which the run starts.
     pub(crate) run_arguments: RunArguments,
     /// Values that are set after the records that both runs have.
     pub(crate) context_changes: RunContext,
 }
 
-/// What the run before was given, for an ensemble that may declare other inputs. An input comes from the inputs of that
-/// run, else from its initial context; `kept` and `set` may replace it later, and give it where it is missing or off
-/// its schema. Names of `set` that are no inputs must be `known`.
+/// Returns the inputs of the previous run for an ensemble that can declare other inputs. Values of `set` replace values of `kept`, which
+/// replace earlier values. Other names of `set` must be `known`.
 ///
 /// # Errors
+///
 /// All inputs that are wrong.
 pub(crate) fn carry_inputs_over(
     ensemble: &Ensemble,
@@ -35,7 +35,7 @@ pub(crate) fn carry_inputs_over(
 ) -> Result<CarriedInputs, Vec<InputError>> {
     let Some(declared) = &ensemble.inputs else {
         return Ok(CarriedInputs {
-            run_arguments: previous_arguments(before, RunContext::default()),
+            run_arguments: previous_run_arguments(before, RunContext::default()),
             context_changes: set.values.clone(),
         });
     };
@@ -45,11 +45,11 @@ pub(crate) fn carry_inputs_over(
     };
     let first: RunContext = declared.iter().filter_map(first).collect();
     let now = InputValues {
-        values: latest_inputs(ensemble, &first, kept, &set.values),
+        values: inputs_after_records(ensemble, &first, kept, &set.values),
         texts: set.texts.clone(),
     };
     let strange = set.values.iter().map(|(name, _)| name).filter(|name| !known(name));
-    let strange = list_undeclared_inputs(ensemble, declared, strange);
+    let strange = list_undeclared_input_errors(ensemble, declared, strange);
     let now = match resolve_inputs(ensemble, &now) {
         Ok(now) if strange.is_empty() => now.unwrap_or_default(),
         Ok(_) => return Err(strange),
@@ -67,13 +67,13 @@ pub(crate) fn carry_inputs_over(
     let set = set.values.iter();
     let set = set.map(|(name, value)| (name.clone(), now.get(name).unwrap_or(value).clone()));
     Ok(CarriedInputs {
-        run_arguments: previous_arguments(before, inputs.collect()),
+        run_arguments: previous_run_arguments(before, inputs.collect()),
         context_changes: set.collect(),
     })
 }
 
-/// Returns the inputs after the records and what is set then.
-fn latest_inputs(ensemble: &Ensemble, first: &RunContext, kept: &[Record], set: &RunContext) -> RunContext {
+/// Returns the inputs after the changes of the records and of `set`.
+fn inputs_after_records(ensemble: &Ensemble, first: &RunContext, kept: &[Record], set: &RunContext) -> RunContext {
     let mut now = first.clone();
     let earlier = kept.iter().filter_map(|record| match &record.event {
         Event::ContextSet(values) => Some(values),
@@ -87,8 +87,8 @@ fn latest_inputs(ensemble: &Ensemble, first: &RunContext, kept: &[Record], set: 
     now
 }
 
-/// Returns the arguments of the previous run, with these inputs, which are in the context, too.
-fn previous_arguments(before: &RunStarted, inputs: RunContext) -> RunArguments {
+/// Returns the arguments of the previous run with these inputs, which are added to the context as well.
+fn previous_run_arguments(before: &RunStarted, inputs: RunContext) -> RunArguments {
     let mut context = before.context.clone();
     for (name, value) in inputs.iter() {
         context.insert(name.clone(), value.clone());

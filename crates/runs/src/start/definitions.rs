@@ -1,7 +1,7 @@
 //! The definitions of agents: digests of everything outside the text of an ensemble that determines the results of its agents.
 //!
-//! A start of a run records them. A resume, a fork or a rerun compares them with the files as they are now, and reuses a result
-//! only if they are the same.
+//! The start of a run records the definitions. A resume, a fork or a rerun compares them with the current files, and reuses a result only
+//! if they are equal.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +13,7 @@ use std::time::UNIX_EPOCH;
 use ensemble_core::conversation::{Event, Record};
 use ensemble_language::data::{sha256_of_bytes, sha256_of_text};
 use ensemble_language::definition::{
-    AgentDefinitionDigests, DefinitionPart, DefinitionPartKind, ExternalDefinitionDigests,
+    AgentDefinitionDigests, AgentDefinitionPart, AgentDefinitionPartKind, ExternalDefinitionDigests,
 };
 use ensemble_language::ensemble::{
     AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelChoice, PreparedResponses,
@@ -21,17 +21,17 @@ use ensemble_language::ensemble::{
 };
 use ensemble_language::loader::{self, YamlDocument, canonical_ensemble_text};
 use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileChain};
-use ensemble_process::program::{ScriptFolders, find_script_files, find_script_files_in_words, must_be_file};
-use ensemble_scripts::regular_files::read_bytes;
+use ensemble_process::program::{ScriptFolders, can_only_be_file, find_script_files, find_script_files_in_words};
+use ensemble_scripts::regular_files::read_bytes_with_limit;
 
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
 use crate::project::Project;
 
-/// The size of files above which size and time of change stand for the content: 16 MiB.
-const LARGEST_READ: u64 = 16 << 20;
+/// The maximum size of files whose content is digested: 16 MiB. For larger files, size and modification time are used.
+const MAX_DIGESTED_FILE_BYTES: u64 = 16 << 20;
 
-/// A digest of something that is not there.
-const MISSING: &str = "missing";
+/// The digest of a file or profile that is missing.
+const MISSING_DIGEST: &str = "missing";
 
 /// The options of a run that replace agents, answers and models.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ pub(crate) struct DefinitionOptions<'a> {
 }
 
 impl<'a> DefinitionOptions<'a> {
-    /// Returns the options of definitions that the records of a run contain.
+    /// Returns the options for definitions that are compared with the records of a run.
     pub(crate) fn for_records(
         overrides: &'a [ModelOverride],
         stubs: &'a BTreeMap<Arc<str>, Arc<str>>,
@@ -59,13 +59,13 @@ impl<'a> DefinitionOptions<'a> {
     }
 }
 
-/// Reads the digests of everything outside the text that determines the results of the agents, as it is now.
-pub(crate) fn read_definitions(
+/// Computes the digests of everything outside the text of the ensemble that determines the results of its agents, from the current files.
+pub(crate) fn compute_definitions(
     prepared: &PreparedEnsemble,
     options: DefinitionOptions<'_>,
     project: &Project,
 ) -> ExternalDefinitionDigests {
-    let reader = DefinitionReader {
+    let reader = DefinitionDigester {
         project,
         options,
         root: &prepared.root,
@@ -73,19 +73,19 @@ pub(crate) fn read_definitions(
         nested_definitions: RefCell::default(),
     };
     let ensemble = prepared.plan.ensemble();
-    let scope = reader.ensemble_scope(
+    let scope = reader.create_scope(
         ensemble,
         prepared.folder.clone(),
         prepared.root.clone(),
         vec![prepared.file.clone()],
     );
     let agents = ensemble.agents.iter();
-    let definitions = agents.map(|agent| (agent.name.clone(), reader.collect_definition(agent, &scope)));
+    let definitions = agents.map(|agent| (agent.name.clone(), reader.define_agent(agent, &scope)));
     definitions.filter(|(_, definition)| !definition.is_empty()).collect()
 }
 
-/// An ensemble whose agents are defined.
-struct EnsembleScope<'e> {
+/// An ensemble whose agents are defined, with its folders and profiles.
+struct DefinitionScope<'e> {
     ensemble: &'e Ensemble,
     places: ScriptFolders,
     profiles: Option<ModelProfiles>,
@@ -93,7 +93,8 @@ struct EnsembleScope<'e> {
     files: Vec<PathBuf>,
 }
 
-struct DefinitionReader<'a> {
+/// The computation of the definitions of an ensemble and its nested ensembles, with cached digests.
+struct DefinitionDigester<'a> {
     project: &'a Project,
     options: DefinitionOptions<'a>,
     /// Files are named relative to this folder.
@@ -102,23 +103,24 @@ struct DefinitionReader<'a> {
     nested_definitions: RefCell<HashMap<PathBuf, Arc<AgentDefinitionDigests>>>,
 }
 
-/// Collects the parts of one agent.
+/// A collector of the parts of one agent's definition.
 struct DefinitionCollector<'r, 'e> {
-    reader: &'r DefinitionReader<'r>,
-    scope: &'r EnsembleScope<'e>,
+    reader: &'r DefinitionDigester<'r>,
+    scope: &'r DefinitionScope<'e>,
     definition: AgentDefinitionDigests,
     /// The agents that are part of it.
     agents: Vec<Arc<str>>,
 }
 
-impl DefinitionReader<'_> {
-    fn ensemble_scope<'e>(
+impl DefinitionDigester<'_> {
+    /// Creates the scope of an ensemble. Loads profiles only if an agent names one.
+    fn create_scope<'e>(
         &self,
         ensemble: &'e Ensemble,
         folder: PathBuf,
         root: PathBuf,
         files: Vec<PathBuf>,
-    ) -> EnsembleScope<'e> {
+    ) -> DefinitionScope<'e> {
         let names_profiles = ensemble.agents.iter().any(|agent| match &agent.kind {
             AgentKind::Llm(llm) => llm.acp_agent().is_none(),
             AgentKind::Input(input) => matches!(input.responses, Some(PreparedResponses::Profile(_))),
@@ -127,7 +129,7 @@ impl DefinitionReader<'_> {
         let profiles = names_profiles
             .then(|| collect_profiles(ensemble, &folder, self.options.overrides.to_vec(), self.project).ok())
             .flatten();
-        EnsembleScope {
+        DefinitionScope {
             ensemble,
             places: ScriptFolders {
                 ensemble_dir: folder,
@@ -138,52 +140,56 @@ impl DefinitionReader<'_> {
         }
     }
 
-    fn collect_definition(&self, agent: &Agent, scope: &EnsembleScope<'_>) -> AgentDefinitionDigests {
+    /// Collects the definition of one agent.
+    fn define_agent(&self, agent: &Agent, scope: &DefinitionScope<'_>) -> AgentDefinitionDigests {
         let mut collector = DefinitionCollector {
             reader: self,
             scope,
             definition: AgentDefinitionDigests::default(),
             agents: Vec::new(),
         };
-        collector.add_agent(agent);
+        collector.add_agent_parts(agent);
         collector.definition
     }
 
-    /// Returns the name of the file for people: relative to the project root if the file is in the root.
-    fn display_name(&self, path: &Path) -> String {
+    /// Returns the path of a file relative to the project root, or the full path outside of the root.
+    fn display_path(&self, path: &Path) -> String {
         path.strip_prefix(self.root).unwrap_or(path).display().to_string()
     }
 
-    fn file_digest(&self, path: &Path) -> Arc<str> {
+    /// Returns the digest of a file, which is computed once. Returns `missing` if the file cannot be read.
+    fn cached_file_digest(&self, path: &Path) -> Arc<str> {
         if let Some(cached_digest) = self.files.borrow().get(path) {
             return cached_digest.clone();
         }
-        let read: Arc<str> = file_content_digest(path).unwrap_or_else(|| MISSING.to_owned()).into();
+        let read: Arc<str> = file_content_digest(path)
+            .unwrap_or_else(|| MISSING_DIGEST.to_owned())
+            .into();
         self.files.borrow_mut().insert(path.to_owned(), read.clone());
         read
     }
 
-    /// Returns the parts of a nested ensemble: its file, and everything behind its agents.
-    fn nested_definition(&self, file: &Path, scope: &EnsembleScope<'_>) -> Arc<AgentDefinitionDigests> {
+    /// Returns the definition of a nested ensemble: its text, and the definitions of its agents. Computes the definition once.
+    fn cached_nested_definition(&self, file: &Path, scope: &DefinitionScope<'_>) -> Arc<AgentDefinitionDigests> {
         if let Some(cached_definition) = self.nested_definitions.borrow().get(file) {
             return cached_definition.clone();
         }
         let mut definition = AgentDefinitionDigests::default();
-        let part = DefinitionPart::new(DefinitionPartKind::Ensemble, self.display_name(file));
+        let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Ensemble, self.display_path(file));
         let loaded = self.project.read_file(&self.project.relative_path(file)).ok();
         let loaded = loaded.map(|source| loader::load_ensemble(&source));
         match loaded.as_ref().and_then(|loaded| loaded.document.as_ref()) {
             Some(document) => definition.add_part(part, &(self.options.nested_text)(document)),
-            None => definition.add_part_digest(part, MISSING.into()),
+            None => definition.add_part_digest(part, MISSING_DIGEST.into()),
         }
         if let Some(ensemble) = loaded.as_ref().and_then(|loaded| loaded.ensemble.as_ref()) {
             let folder = ensemble_folder(file, self.project);
             let root = self.project.project_root(&folder);
             let mut files = scope.files.clone();
             files.push(file.to_owned());
-            let inner = self.ensemble_scope(ensemble, folder, root, files);
+            let inner = self.create_scope(ensemble, folder, root, files);
             for agent in &ensemble.agents {
-                definition.extend(&self.collect_definition(agent, &inner));
+                definition.add_or_replace_parts(&self.define_agent(agent, &inner));
             }
         }
         let definition = Arc::new(definition);
@@ -195,97 +201,112 @@ impl DefinitionReader<'_> {
 }
 
 impl DefinitionCollector<'_, '_> {
-    fn add_agent(&mut self, agent: &Agent) {
+    /// Adds all parts of the agent, once per agent: replacements, script, model, tools and nested ensemble.
+    fn add_agent_parts(&mut self, agent: &Agent) {
         if self.agents.contains(&agent.name) {
             return;
         }
         self.agents.push(agent.name.clone());
-        self.add_substitutes(&agent.name);
+        self.add_replacements(&agent.name);
         match &agent.kind {
-            AgentKind::Script { script, .. } => self.add_script(script),
-            AgentKind::Llm(llm) => self.add_llm(llm),
-            AgentKind::Input(input) => self.add_input(input),
-            AgentKind::Ensemble { ensemble, .. } => self.add_nested(ensemble),
-            AgentKind::Tool { used, .. } => self.add_tool(&used.tool),
+            AgentKind::Script { script, .. } => self.add_script_files(script),
+            AgentKind::Llm(llm) => self.add_llm_parts(llm),
+            AgentKind::Input(input) => self.add_input_responses(input),
+            AgentKind::Ensemble { ensemble, .. } => self.add_nested_parts(ensemble),
+            AgentKind::Tool { used, .. } => self.add_tool_parts(&used.tool),
         }
     }
 
-    fn add_llm(&mut self, llm: &LlmSpec) {
+    /// Adds the program or profile, the context window and the tools of an LLM agent.
+    fn add_llm_parts(&mut self, llm: &LlmSpec) {
         match llm.acp_agent() {
             Some(acp) => {
                 if let AcpProgram::Command { command, args, .. } = &acp.program {
                     let words: Vec<String> = std::iter::once(command).chain(args).cloned().collect();
-                    self.add_files(find_script_files_in_words(&words, &self.scope.places));
+                    self.add_file_digests(find_script_files_in_words(&words, &self.scope.places));
                 }
             }
-            None => self.add_profile(&llm.model),
+            None => self.add_profile_digest(&llm.model),
         }
         match llm.context_window.as_ref().map(|window| &window.strategy) {
-            Some(WindowStrategy::Custom(script)) => self.add_script(script),
-            Some(WindowStrategy::Summarize(Some(profile))) => self.add_profile(&ModelChoice::Profile(profile.clone())),
+            Some(WindowStrategy::Custom(script)) => self.add_script_files(script),
+            Some(WindowStrategy::Summarize(Some(profile))) => {
+                self.add_profile_digest(&ModelChoice::Profile(profile.clone()))
+            }
             _ => {}
         }
         for path in llm.attachments.iter().filter(|path| !path.contains('{')) {
             let file = self.scope.places.attachment_path(path);
-            let part = DefinitionPart::new(DefinitionPartKind::Attachment, self.reader.display_name(&file));
-            self.definition.add_part_digest(part, self.reader.file_digest(&file));
+            let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Attachment, self.reader.display_path(&file));
+            self.definition
+                .add_part_digest(part, self.reader.cached_file_digest(&file));
         }
         for used in &llm.tools {
-            self.add_tool(&used.tool);
+            self.add_tool_parts(&used.tool);
         }
     }
 
-    fn add_input(&mut self, input: &QuestionSpec) {
+    /// Adds the script or profile that answers for an input agent.
+    fn add_input_responses(&mut self, input: &QuestionSpec) {
         match &input.responses {
-            Some(PreparedResponses::Script(script)) => self.add_script(script),
-            Some(PreparedResponses::Profile(profile)) => self.add_profile(&ModelChoice::Profile(profile.clone())),
+            Some(PreparedResponses::Script(script)) => self.add_script_files(script),
+            Some(PreparedResponses::Profile(profile)) => {
+                self.add_profile_digest(&ModelChoice::Profile(profile.clone()))
+            }
             Some(PreparedResponses::List(_)) | None => {}
         }
     }
 
-    fn add_tool(&mut self, name: &str) {
+    /// Adds the parts of a tool: its script, agent, nested ensemble, program or summary profile.
+    fn add_tool_parts(&mut self, name: &str) {
         let Some(tool) = self.scope.ensemble.find_tool(name) else {
             return;
         };
         if let Some(profile) = tool.summary_profile() {
-            self.add_profile(&ModelChoice::Profile(profile.clone()));
+            self.add_profile_digest(&ModelChoice::Profile(profile.clone()));
         }
         match &tool.kind {
-            ToolKind::Script { script, .. } => self.add_script(script),
+            ToolKind::Script { script, .. } => self.add_script_files(script),
             ToolKind::Agent { agent, .. } => {
                 if let Some(agent) = self.scope.ensemble.find_agent(agent) {
-                    self.add_agent(agent);
+                    self.add_agent_parts(agent);
                 }
             }
             ToolKind::Ensemble { ensemble, .. } => {
-                self.add_substitutes(name);
-                self.add_nested(ensemble);
+                self.add_replacements(name);
+                self.add_nested_parts(ensemble);
             }
             ToolKind::Mcp(McpServer::Command { command, .. }) => match command {
-                CommandLine::Text(text) => self.add_script(text),
-                CommandLine::Words(words) => self.add_files(find_script_files_in_words(words, &self.scope.places)),
+                CommandLine::Text(text) => self.add_script_files(text),
+                CommandLine::Words(words) => {
+                    self.add_file_digests(find_script_files_in_words(words, &self.scope.places))
+                }
             },
             ToolKind::Mcp(McpServer::Url { .. } | McpServer::Client) => {}
         }
     }
 
-    fn add_script(&mut self, script: &str) {
+    /// Adds the files of a script, or a missing digest if the script must be a file.
+    fn add_script_files(&mut self, script: &str) {
         let files = find_script_files(script, &self.scope.places);
-        if files.is_empty() && must_be_file(script) {
-            let part = DefinitionPart::new(DefinitionPartKind::Script, script.trim());
-            self.definition.add_part_digest(part, MISSING.into());
+        if files.is_empty() && can_only_be_file(script) {
+            let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Script, script.trim());
+            self.definition.add_part_digest(part, MISSING_DIGEST.into());
         }
-        self.add_files(files);
+        self.add_file_digests(files);
     }
 
-    fn add_files(&mut self, files: Vec<PathBuf>) {
+    /// Adds the digests of these files.
+    fn add_file_digests(&mut self, files: Vec<PathBuf>) {
         for file in files {
-            let part = DefinitionPart::new(DefinitionPartKind::Script, self.reader.display_name(&file));
-            self.definition.add_part_digest(part, self.reader.file_digest(&file));
+            let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Script, self.reader.display_path(&file));
+            self.definition
+                .add_part_digest(part, self.reader.cached_file_digest(&file));
         }
     }
 
-    fn add_profile(&mut self, choice: &ModelChoice) {
+    /// Adds the digest of a profile with its fallbacks and scripts.
+    fn add_profile_digest(&mut self, choice: &ModelChoice) {
         let name: Arc<str> = match choice {
             ModelChoice::Profile(name) => name.clone(),
             ModelChoice::Model { provider, model } => format!("{provider}/{model}").into(),
@@ -296,39 +317,40 @@ impl DefinitionCollector<'_, '_> {
             .profiles
             .as_ref()
             .and_then(|all| all.resolve_chain(choice).ok());
-        let part = DefinitionPart::new(DefinitionPartKind::Profile, name);
+        let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Profile, name);
         let Some(resolved) = resolved else {
-            return self.definition.add_part_digest(part, MISSING.into());
+            return self.definition.add_part_digest(part, MISSING_DIGEST.into());
         };
-        self.definition.add_part(part, &describe_profile(&resolved));
+        self.definition.add_part(part, &describe_profile_chain(&resolved));
         for link in &resolved.chain {
             if let Some(SimulatedReplySource::Script(script)) = &link.profile.simulated {
-                self.add_script(script);
+                self.add_script_files(script);
             }
         }
     }
 
-    fn add_nested(&mut self, named: &str) {
+    /// Adds the definition of a nested ensemble, unless the ensemble contains itself.
+    fn add_nested_parts(&mut self, named: &str) {
         let ScriptFolders {
             ensemble_dir,
             project_root,
         } = &self.scope.places;
         let project = self.reader.project;
         let Ok(ensemble_file) = project.resolve_ensemble_file_from(named, ensemble_dir, project_root) else {
-            let part = DefinitionPart::new(DefinitionPartKind::Ensemble, named);
-            return self.definition.add_part_digest(part, MISSING.into());
+            let part = AgentDefinitionPart::new(AgentDefinitionPartKind::Ensemble, named);
+            return self.definition.add_part_digest(part, MISSING_DIGEST.into());
         };
         let file = project.folder.join(ensemble_file);
         let file = file.canonicalize().unwrap_or(file);
         // A run refuses an ensemble that contains itself.
         if !self.scope.files.contains(&file) {
-            let nested = self.reader.nested_definition(&file, self.scope);
-            self.definition.extend(&nested);
+            let nested = self.reader.cached_nested_definition(&file, self.scope);
+            self.definition.add_or_replace_parts(&nested);
         }
     }
 
-    /// Adds what replaces the agent or agents of the nested ensemble of this name. Nested ensembles have no own ones.
-    fn add_substitutes(&mut self, name: &str) {
+    /// Adds the stubs and responders of this agent and of agents nested in it. Nested ensembles have none of their own.
+    fn add_replacements(&mut self, name: &str) {
         if self.scope.files.len() > 1 {
             return;
         }
@@ -338,18 +360,19 @@ impl DefinitionCollector<'_, '_> {
         };
         let options = self.reader.options;
         for (kind, all) in [
-            (DefinitionPartKind::Stub, options.stubs),
-            (DefinitionPartKind::Responder, options.responders),
+            (AgentDefinitionPartKind::Stub, options.stubs),
+            (AgentDefinitionPartKind::Responder, options.responders),
         ] {
             for (path, text) in all.iter().filter(|(path, _)| is_meant(path)) {
-                self.definition.add_part(DefinitionPart::new(kind, path.clone()), text);
+                self.definition
+                    .add_part(AgentDefinitionPart::new(kind, path.clone()), text);
             }
         }
     }
 }
 
-/// Returns a text of everything in a profile and its fallbacks that determines replies.
-fn describe_profile(resolved: &ProfileChain) -> String {
+/// Describes everything in a profile and its fallbacks that determines replies.
+fn describe_profile_chain(resolved: &ProfileChain) -> String {
     let mut text = String::new();
     for link in &resolved.chain {
         let profile = &link.profile;
@@ -373,27 +396,30 @@ fn describe_profile(resolved: &ProfileChain) -> String {
     text
 }
 
-/// Returns the SHA-256 of the content, in hex; of a large file, a digest of its size and the time of its last change.
+/// Returns the SHA-256 of the content in hex. For a large file, digests the size and the modification time instead. Returns `None` if the
+/// file cannot be read.
 fn file_content_digest(path: &Path) -> Option<String> {
     let data = path.metadata().ok().filter(|data| data.is_file())?;
-    if data.len() > LARGEST_READ {
+    if data.len() > MAX_DIGESTED_FILE_BYTES {
         let changed = data.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
         return Some(sha256_of_text(&format!("{} bytes, changed at {changed:?}", data.len())));
     }
-    read_bytes(path, LARGEST_READ).ok().map(|bytes| sha256_of_bytes(&bytes))
+    read_bytes_with_limit(path, MAX_DIGESTED_FILE_BYTES)
+        .ok()
+        .map(|bytes| sha256_of_bytes(&bytes))
 }
 
-/// The definitions that the records of a run contain.
+/// The definitions in the records of a run.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedDefinitions {
-    /// Those of the executions that the run performed last; `None`: not recorded.
+    /// The definitions of the latest executions. `None` if the records contain no definitions.
     pub(crate) latest: Option<ExternalDefinitionDigests>,
     /// Agents, with the number of the last execution that was performed with another definition than the latest.
     outdated_agents: BTreeMap<Arc<str>, u32>,
 }
 
 impl RecordedDefinitions {
-    /// Collects them.
+    /// Collects the latest definitions, and the last execution with an outdated definition of each agent.
     pub(crate) fn from_records(records: &[Record]) -> Self {
         let mut all = Self::default();
         let mut executed: HashMap<Arc<str>, u32> = HashMap::new();
@@ -428,7 +454,7 @@ impl RecordedDefinitions {
     }
 
     /// Returns whether the execution was performed with the latest definition of the agent.
-    pub(crate) fn is_latest(&self, agent: &str, execution: u32) -> bool {
+    pub(crate) fn has_latest_definition(&self, agent: &str, execution: u32) -> bool {
         self.outdated_agents.get(agent).is_none_or(|last| execution > *last)
     }
 }

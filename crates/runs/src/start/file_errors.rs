@@ -23,45 +23,46 @@ pub(crate) enum ExecutedParts {
     Nothing,
 }
 
-/// Returns the errors in files that the run needs. `executed_parts` are those of the agents, in the order of the file.
-pub(crate) fn find_file_errors(parts: &AgentBuildContext<'_>, executed_parts: &[ExecutedParts]) -> Vec<Finding> {
+/// Returns the errors in files that the run needs. `executed_parts` has one entry per agent, in the order of the file.
+pub(crate) fn find_needed_file_errors(parts: &AgentBuildContext<'_>, executed_parts: &[ExecutedParts]) -> Vec<Finding> {
     let ensemble = parts.prepared.plan.ensemble();
     let folder = EnsembleFolder::for_run(parts.prepared, &parts.shared.project);
-    let agents = NeededFiles { parts, executed_parts };
+    let agents = NeededFileFilter { parts, executed_parts };
     let mut findings = check_file_errors(ensemble, &folder);
-    findings.retain(|finding| agents.needs_route(&finding.at.route));
+    findings.retain(|finding| agents.needs_file_at_route(&finding.at.route));
     findings
 }
 
-/// The files that the agents of an ensemble need.
-struct NeededFiles<'a> {
+/// A filter for the files that the executed parts of agents need.
+struct NeededFileFilter<'a> {
     parts: &'a AgentBuildContext<'a>,
     executed_parts: &'a [ExecutedParts],
 }
 
-impl NeededFiles<'_> {
-    fn agents(&self) -> impl Iterator<Item = (&Agent, ExecutedParts)> {
+impl NeededFileFilter<'_> {
+    /// Returns all agents, each with the parts that the run executes.
+    fn agents_with_executed_parts(&self) -> impl Iterator<Item = (&Agent, ExecutedParts)> {
         let agents = self.parts.prepared.plan.ensemble().agents.iter();
         agents.zip(self.executed_parts.iter().copied())
     }
 
-    /// Returns whether the run needs the file that the text names at this route.
-    fn needs_route(&self, route: &Route) -> bool {
+    /// Returns whether the run needs the file that the ensemble names at this route.
+    fn needs_file_at_route(&self, route: &Route) -> bool {
         match route.0.as_slice() {
             [RouteStep::Key(section), RouteStep::Index(at), ..] if &**section == "agents" => {
-                self.needs_agent(*at, route)
+                self.needs_agent_file(*at, route)
             }
-            [RouteStep::Key(section), RouteStep::Key(name), ..] if &**section == "tools" => self.needs_tool(name),
+            [RouteStep::Key(section), RouteStep::Key(name), ..] if &**section == "tools" => self.needs_tool_file(name),
             [RouteStep::Key(section), RouteStep::Key(name), ..] if &**section == "model_profiles" => {
-                self.needs_profile(name)
+                self.needs_profile_file(name)
             }
             _ => true,
         }
     }
 
-    /// Returns whether this agent, or another one with the same script, needs the file.
-    fn needs_agent(&self, at: usize, route: &Route) -> bool {
-        let Some((agent, executed)) = self.agents().nth(at) else {
+    /// Returns whether the agent with this index, or another one with the same script, needs the file at this route.
+    fn needs_agent_file(&self, at: usize, route: &Route) -> bool {
+        let Some((agent, executed)) = self.agents_with_executed_parts().nth(at) else {
             return true;
         };
         let is_response = route
@@ -71,13 +72,13 @@ impl NeededFiles<'_> {
         let is_replaced =
             executed == ExecutedParts::Nothing || (executed == ExecutedParts::WithoutResponses && is_response);
         let shares_script = |(other, executed): (&Agent, ExecutedParts)| {
-            executed == ExecutedParts::All && find_agent_script(other) == find_agent_script(agent)
+            executed == ExecutedParts::All && find_own_script(other) == find_own_script(agent)
         };
-        !is_replaced || (find_agent_script(agent).is_some() && self.agents().any(shares_script))
+        !is_replaced || (find_own_script(agent).is_some() && self.agents_with_executed_parts().any(shares_script))
     }
 
-    /// Returns whether an agent that runs can call the tool, or no agent uses the tool.
-    fn needs_tool(&self, name: &str) -> bool {
+    /// Returns whether an executed agent can call the tool, or no agent uses the tool.
+    fn needs_tool_file(&self, name: &str) -> bool {
         let uses_tool = |agent: &Agent| agent.kind.callable_tools().iter().any(|used| *used.tool == *name);
         let replacements = self.parts.shared.replacements.as_deref();
         let is_stubbed = |tool: &ToolDefinition| replacements.is_some_and(|all| all.never_starts_tool(name, tool));
@@ -91,22 +92,25 @@ impl NeededFiles<'_> {
         {
             return false;
         }
-        let mut users = self.agents().filter(|(agent, _)| uses_tool(agent)).peekable();
+        let mut users = self
+            .agents_with_executed_parts()
+            .filter(|(agent, _)| uses_tool(agent))
+            .peekable();
         users.peek().is_none() || users.any(|(_, executed)| executed != ExecutedParts::Nothing)
     }
 
-    /// Returns whether a model that runs has the profile, or no agent uses the profile.
-    fn needs_profile(&self, name: &str) -> bool {
+    /// Returns whether an executed model has the profile, or no agent uses the profile.
+    fn needs_profile_file(&self, name: &str) -> bool {
         let users: Vec<bool> = self
-            .agents()
-            .filter(|(agent, _)| self.names_profile(agent, name))
-            .map(|(agent, executed)| executed == ExecutedParts::All && self.runs_profile(agent, name))
+            .agents_with_executed_parts()
+            .filter(|(agent, _)| self.names_profile_directly(agent, name))
+            .map(|(agent, executed)| executed == ExecutedParts::All && self.uses_file_profile(agent, name))
             .collect();
         users.is_empty() || users.contains(&true)
     }
 
-    /// Returns whether the profile of the file is one that the models of the agent have: no other model replaces it.
-    fn runs_profile(&self, agent: &Agent, name: &str) -> bool {
+    /// Returns whether a model of the agent resolves to the simulated profile of the file, without an override.
+    fn uses_file_profile(&self, agent: &Agent, name: &str) -> bool {
         let models = self.parts.prepared.plan.ensemble().list_agent_models(agent);
         models.iter().any(|choice| {
             let resolved = self.parts.profiles.resolve_chain(choice);
@@ -117,15 +121,16 @@ impl NeededFiles<'_> {
         })
     }
 
-    fn names_profile(&self, agent: &Agent, name: &str) -> bool {
+    /// Returns whether the agent names this profile.
+    fn names_profile_directly(&self, agent: &Agent, name: &str) -> bool {
         let is_named = |choice: &ModelChoice| matches!(choice, ModelChoice::Profile(profile) if **profile == *name);
         let models = self.parts.prepared.plan.ensemble().list_agent_models(agent);
         models.iter().any(is_named)
     }
 }
 
-/// Returns the script of an agent, or the one that answers for its person.
-fn find_agent_script(agent: &Agent) -> Option<&str> {
+/// Returns the script of a script agent, or the script that answers for an input agent.
+fn find_own_script(agent: &Agent) -> Option<&str> {
     match &agent.kind {
         AgentKind::Script { script, .. } => Some(script),
         AgentKind::Input(QuestionSpec {

@@ -1,6 +1,6 @@
-//! Ensembles as agents of ensembles: a run inside the run, with a log of its own.
+//! Ensembles as agents of ensembles. Each execution is a nested run with a separate log.
 //!
-//! Invariant: an inner run that was interrupted goes on where it began.
+//! Invariant: an interrupted nested run is resumed in place.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,60 +8,61 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::kinds::nested_ensemble::{NestedRunArguments, NestedRunService};
 use ensemble_core::conversation::{ConversationState, Event, Record, RecordedExchange, RunResumed, RunStarted};
-use ensemble_core::executor::{Executor, OuterAttempt};
-use ensemble_core::log::{FORMAT, RunLog};
+use ensemble_core::executor::{Executor, OuterAttemptHandles};
+use ensemble_core::log::{JOURNAL_FORMAT, RunLog};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::{BoxFuture, ExecutionInput, attempt_timeout_failure};
-use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
+use ensemble_core::store::{LogEnd, LogReadError, StoreError, StoredRun};
 use ensemble_core::trace::{self, TraceParent};
 use ensemble_history::{GivenAnswer, list_given_answers};
 use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, RunContext, sha256_of_text};
 
-use crate::drive::events::HubReporter;
+use crate::drive::events::RunHubReporter;
 use crate::error::RunError;
 use crate::inputs;
 use crate::options::nested_driver::{NestedRunResult, NestedRunStart, TimedNestedDriver};
-use crate::prepare::{DEEPEST, PreparedEnsemble, prepare_nested_file};
-use crate::runners::shared_parts::{ReadyNestedEnsemble, SharedServices};
-use crate::start::agents::{ReadyAgents, prepare_agents};
+use crate::prepare::{MAX_NESTING_DEPTH, PreparedEnsemble, prepare_nested_file};
+use crate::runners::shared_parts::{ReadyNestedEnsemble, SharedRunServices};
+use crate::start::agents::{ReadyAgents, build_all_agents};
 
-/// The version that started or resumed a run, as the log keeps it.
-pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+/// The version of the program that started or resumed a run, as recorded in the log.
+pub(crate) const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where the runs inside the run are kept: set when the run has its place, before anything is executed.
-pub(crate) type Outermost = Arc<std::sync::OnceLock<Arc<dyn StoredRun>>>;
+/// The outermost run, which is set before any execution starts. It stores the nested runs.
+pub(crate) type OutermostRunCell = Arc<std::sync::OnceLock<Arc<dyn StoredRun>>>;
 
-struct InnerEnsemble {
+/// A nested ensemble with its agents, ready to run.
+struct PreparedNestedEnsemble {
     prepared: PreparedEnsemble,
     agents: ReadyAgents,
-    shared: SharedServices,
-    outermost: Outermost,
-    /// Who drives its conversations, if not the outer run.
+    shared: SharedRunServices,
+    outermost: OutermostRunCell,
+    /// The driver of the nested runs, if the outer run does not drive them.
     outside_driver: Option<TimedNestedDriver>,
 }
 
-/// Makes the ensemble that an agent names ready: everything in it is checked before the outer run starts.
+/// Prepares the nested ensemble that an agent names: loads and checks the ensemble, and builds its agents, before the outer run starts.
 pub(crate) fn prepare_nested_ensemble(
     named: &str,
     outer: &PreparedEnsemble,
-    shared: &SharedServices,
-    outermost: &Outermost,
+    shared: &SharedRunServices,
+    outermost: &OutermostRunCell,
 ) -> Result<ReadyNestedEnsemble, RunError> {
     let project = &shared.project;
     let path = project.resolve_ensemble_file_from(named, &outer.folder, &outer.root)?;
     let absolute = project.folder.join(&path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
-    check_depth(&absolute, shared)?;
+    check_nesting(&absolute, shared)?;
     let prepared = prepare_nested_file(&path, project)?;
     let mut shared = shared.clone();
     shared.outer.push(absolute);
     let elsewhere = shared.inner_run_driver.take();
     let open = nested_ensemble_opener(outermost.clone());
-    let agents = prepare_agents(&prepared, &shared, &open)?;
+    let agents = build_all_agents(&prepared, &shared, &open)?;
     let simulated = !agents.simulated_agents.is_empty();
     let prices = agents.prices;
     let takes = inputs::inputs_schema(prepared.plan.ensemble());
-    let conversations = Arc::new(InnerEnsemble {
+    let conversations = Arc::new(PreparedNestedEnsemble {
         prepared,
         agents,
         shared,
@@ -76,68 +77,68 @@ pub(crate) fn prepare_nested_ensemble(
     })
 }
 
-/// Opens ensembles inside the run that is kept there.
+/// Returns a function that prepares nested ensembles of this run.
 pub(crate) fn nested_ensemble_opener(
-    outermost: Outermost,
-) -> impl Fn(&str, &PreparedEnsemble, &SharedServices) -> Result<ReadyNestedEnsemble, RunError> {
+    outermost: OutermostRunCell,
+) -> impl Fn(&str, &PreparedEnsemble, &SharedRunServices) -> Result<ReadyNestedEnsemble, RunError> {
     move |named, outer, shared| prepare_nested_ensemble(named, outer, shared, &outermost)
 }
 
-/// Refuses an ensemble that contains itself, and too many inside each other.
-fn check_depth(path: &PathBuf, shared: &SharedServices) -> Result<(), RunError> {
+/// Refuses an ensemble that contains itself, and too many levels of nesting.
+fn check_nesting(path: &PathBuf, shared: &SharedRunServices) -> Result<(), RunError> {
     if let Some(at) = shared.outer.iter().position(|outer| outer == path) {
         let path_text = |path: &PathBuf| shared.project.relative_path(path).display().to_string();
         let mut circle: Vec<String> = shared.outer[at..].iter().map(path_text).collect();
         circle.push(circle[0].clone());
         return Err(RunError::ContainsItself(circle));
     }
-    if shared.outer.len() >= DEEPEST {
-        return Err(RunError::TooDeep(DEEPEST));
+    if shared.outer.len() >= MAX_NESTING_DEPTH {
+        return Err(RunError::TooDeep(MAX_NESTING_DEPTH));
     }
     Ok(())
 }
 
-/// Returns the name of the run of an attempt. Parts run side by side, each with a run of its own.
+/// Returns the name of the nested run of an attempt. Each part of an execution has a separate run.
 fn attempt_run_name(execution: &ExecutionInput, attempt: u32) -> String {
     let part = execution.part.as_ref();
     let part = part.map_or_else(String::new, |part| format!(".{}", part.index));
     format!("{}-{}{part}-{attempt}", execution.agent_name, execution.execution)
 }
 
-/// Returns the numbers of the attempts whose run this attempt can go on with, the latest first.
+/// Returns the numbers of the interrupted attempts whose run this attempt can resume, the latest first.
 fn interrupted_attempts(execution: &ExecutionInput) -> impl Iterator<Item = u32> {
     (execution.attempt - execution.lost_attempts..execution.attempt).rev()
 }
 
-/// Returns the name of the run of this attempt: that of an attempt that was interrupted, if it has begun one.
+/// Returns the name of the nested run: that of an interrupted attempt that has started its run, or a new name.
 fn choose_run_name(execution: &ExecutionInput, has_begun: impl Fn(&str) -> bool) -> String {
     let mut before = interrupted_attempts(execution).map(|attempt| attempt_run_name(execution, attempt));
     let begun_name = before.find(|name| has_begun(name));
     begun_name.unwrap_or_else(|| attempt_run_name(execution, execution.attempt))
 }
 
-impl NestedRunService for InnerEnsemble {
+impl NestedRunService for PreparedNestedEnsemble {
     fn run_nested<'a>(
         &'a self,
         execution: &'a ExecutionInput,
         given: NestedRunArguments,
     ) -> BoxFuture<'a, Result<ConversationState, ExecutionFailure>> {
         Box::pin(async move {
-            let (inputs, context) = self.resolve_inputs(given).map_err(conversation_failure)?;
+            let (inputs, context) = self.resolve_nested_inputs(given).map_err(nested_start_failure)?;
             let outside = self.outside_driver.as_ref();
             match outside.filter(|outside| outside.driver.drives_agent(&execution.agent_name)) {
-                Some(outside) => self.run_outside(outside, execution, inputs, context).await,
+                Some(outside) => self.run_with_outside_driver(outside, execution, inputs, context).await,
                 None => self
-                    .run_conversation(execution, inputs, context)
+                    .run_in_process(execution, inputs, context)
                     .await
-                    .map_err(conversation_failure),
+                    .map_err(nested_start_failure),
             }
         })
     }
 }
 
-/// Describes why no conversation took place.
-fn conversation_failure(error: RunError) -> ExecutionFailure {
+/// Converts the error that prevented a nested conversation to the failure of the execution.
+fn nested_start_failure(error: RunError) -> ExecutionFailure {
     let kind = match error {
         RunError::Inputs(_) => FailureKind::Schema,
         _ => FailureKind::Unavailable,
@@ -147,18 +148,18 @@ fn conversation_failure(error: RunError) -> ExecutionFailure {
 
 /// Reports the records of a nested run, keeps its usage in the ledger of the attempt around it, and records its answers in
 /// the outer run.
-struct UsageReporter<'a> {
-    reporter: HubReporter,
+struct NestedUsageReporter<'a> {
+    reporter: RunHubReporter,
     execution: &'a ExecutionInput,
     /// What the outer run has recorded of the nested run.
     used_before: ModelUsage,
 }
 
-impl Reporter for UsageReporter<'_> {
+impl Reporter for NestedUsageReporter<'_> {
     fn report_event(&mut self, record: &Record, state: &ConversationState) {
         self.execution
             .ledger
-            .set_nested_usage(state.usage_until_now().subtract_earlier(self.used_before));
+            .set_nested_usage(state.usage_with_open_turn().subtract_earlier(self.used_before));
         record_nested_answers(self.execution, list_given_answers(record));
         self.reporter.report_event(record, state);
     }
@@ -172,7 +173,7 @@ fn record_nested_answers(execution: &ExecutionInput, answers: impl IntoIterator<
 }
 
 /// A run inside the run, as it is found or made.
-struct OpenedRun {
+struct OpenedNestedRun {
     run: Arc<dyn StoredRun>,
     state: ConversationState,
     log: Box<dyn RunLog>,
@@ -181,9 +182,9 @@ struct OpenedRun {
     answers: Vec<GivenAnswer>,
 }
 
-impl InnerEnsemble {
-    /// The conversation is a run that somebody else drives.
-    async fn run_outside(
+impl PreparedNestedEnsemble {
+    /// Runs the conversation with a driver of nested runs. Returns its final state.
+    async fn run_with_outside_driver(
         &self,
         outside: &TimedNestedDriver,
         execution: &ExecutionInput,
@@ -193,7 +194,7 @@ impl InnerEnsemble {
         let name = choose_run_name(execution, |name| outside.driver.has_unfinished_run(name));
         let start = NestedRunStart {
             limit: outside.limit,
-            ..self.build_inner_start(execution, name, inputs, context)
+            ..self.build_nested_start(execution, name, inputs, context)
         };
         match outside.driver.drive_nested_run(start).await {
             NestedRunResult::Ended(records) => {
@@ -205,28 +206,29 @@ impl InnerEnsemble {
         }
     }
 
-    async fn run_conversation(
+    /// Runs the conversation in this process, with its own log. Records its usage in the ledger.
+    async fn run_in_process(
         &self,
         execution: &ExecutionInput,
         inputs: RunContext,
         context: RunContext,
     ) -> Result<ConversationState, RunError> {
-        let OpenedRun {
+        let OpenedNestedRun {
             run,
             mut state,
             mut log,
             is_new,
             answers,
-        } = self.open_run(execution).await?;
+        } = self.resume_or_create_run(execution).await?;
         record_nested_answers(execution, answers);
         // Attempts that were cut short have recorded what they knew of the nested run.
         let recorded = execution
             .records
             .earlier_exchange()
-            .map(RecordedExchange::recorded_usage);
+            .map(RecordedExchange::usage_of_all_attempts);
         let used_before = recorded.unwrap_or_default();
         let ledger = &execution.ledger;
-        ledger.set_nested_usage(state.usage_until_now().subtract_earlier(used_before));
+        ledger.set_nested_usage(state.usage_with_open_turn().subtract_earlier(used_before));
         let run_end = state.run_end();
         if run_end.is_some_and(|ended| !ended.completion_reason.is_resumable()) {
             // It had ended, and the outer run was cut short before it could hear of that.
@@ -237,7 +239,7 @@ impl InnerEnsemble {
         let mut executor = Executor {
             runners: self.agents.runners.clone(),
             log: &mut *log,
-            reporter: &mut UsageReporter {
+            reporter: &mut NestedUsageReporter {
                 reporter: self.shared.hub.create_run_reporter(run.id().clone()),
                 execution,
                 used_before,
@@ -246,14 +248,14 @@ impl InnerEnsemble {
             interruptions,
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             secrets: self.shared.network.secrets().clone(),
-            outer_stopwatch: Some(OuterAttempt {
+            outer_stopwatch: Some(OuterAttemptHandles {
                 stopwatch: execution.stopwatch.clone(),
                 ledger: ledger.clone(),
             }),
             turn_ends_in: None,
             refuses_exhausted: false,
         };
-        let trace = trace::current_span().as_ref().map(TraceParent::from);
+        let trace = trace::current_task_span().as_ref().map(TraceParent::from);
         let segment = self
             .shared
             .hub
@@ -261,11 +263,11 @@ impl InnerEnsemble {
         let first = if is_new {
             Event::RunStarted(Box::new(RunStarted {
                 trace,
-                ..self.start_event(run.id().shared_text(), execution, inputs, context)
+                ..self.nested_start_event(run.id().shared_text(), execution, inputs, context)
             }))
         } else {
             Event::RunResumed(RunResumed {
-                program: PROGRAM.to_owned(),
+                program: PROGRAM_VERSION.to_owned(),
                 trace,
                 ..RunResumed::default()
             })
@@ -275,8 +277,9 @@ impl InnerEnsemble {
         Ok(state)
     }
 
-    /// Returns the inputs of the inner conversation, and its context, which holds them too.
-    fn resolve_inputs(&self, given: NestedRunArguments) -> Result<(RunContext, RunContext), RunError> {
+    /// Returns the inputs of the nested conversation, and its context with the same inputs. Omits optional inputs that the ensemble does
+    /// not declare.
+    fn resolve_nested_inputs(&self, given: NestedRunArguments) -> Result<(RunContext, RunContext), RunError> {
         let NestedRunArguments {
             inputs,
             optional,
@@ -297,8 +300,8 @@ impl InnerEnsemble {
         Ok((resolved.unwrap_or_default(), context))
     }
 
-    /// Returns the run of this execution, for somebody else.
-    fn build_inner_start(
+    /// Builds the start of the nested run for a driver outside of this run.
+    fn build_nested_start(
         &self,
         execution: &ExecutionInput,
         name: String,
@@ -307,7 +310,7 @@ impl InnerEnsemble {
     ) -> NestedRunStart {
         let id = format!("{}/sub/{name}", execution.run_id);
         NestedRunStart {
-            start_event: self.start_event(id.into(), execution, inputs, context),
+            start_event: self.nested_start_event(id.into(), execution, inputs, context),
             name,
             attempt_name: attempt_run_name(execution, execution.attempt),
             is_part: execution.part.is_some(),
@@ -317,7 +320,8 @@ impl InnerEnsemble {
         }
     }
 
-    fn start_event(
+    /// Returns the first event of the nested run.
+    fn nested_start_event(
         &self,
         run_id: Arc<str>,
         execution: &ExecutionInput,
@@ -325,7 +329,7 @@ impl InnerEnsemble {
         context: RunContext,
     ) -> RunStarted {
         RunStarted {
-            format: FORMAT,
+            format: JOURNAL_FORMAT,
             run_id,
             ensemble: self.prepared.plan.ensemble().name.clone(),
             ensemble_file: self.prepared.source.name().to_owned(),
@@ -342,29 +346,28 @@ impl InnerEnsemble {
             definitions: None,
             forked_from: None,
             trace: None,
-            program: PROGRAM.to_owned(),
+            program: PROGRAM_VERSION.to_owned(),
         }
     }
 
-    /// Returns the inner run of this execution: the one that was interrupted, or a new one for an attempt that starts
-    /// afresh.
-    async fn open_run(&self, execution: &ExecutionInput) -> Result<OpenedRun, RunError> {
+    /// Returns the nested run of this execution: the interrupted run, or a new run.
+    async fn resume_or_create_run(&self, execution: &ExecutionInput) -> Result<OpenedNestedRun, RunError> {
         let outer = self.resolve_outer_run(execution).await?;
         for attempt in interrupted_attempts(execution) {
             // An attempt that was cut short before it came to its conversation has no run.
-            let Some(run) = outer.find_nested(&attempt_run_name(execution, attempt)).await? else {
+            let Some(run) = outer.find_nested_run(&attempt_run_name(execution, attempt)).await? else {
                 continue;
             };
-            match self.try_resume(run, execution).await? {
+            match self.try_resume_run(run, execution).await? {
                 Some(opened) => return Ok(opened),
                 None => break,
             }
         }
         let text = self.prepared.source.text();
         let run = outer
-            .create_nested(&attempt_run_name(execution, execution.attempt), text)
+            .create_nested_run(&attempt_run_name(execution, execution.attempt), text)
             .await?;
-        Ok(OpenedRun {
+        Ok(OpenedNestedRun {
             state: ConversationState::new(self.prepared.plan.clone()),
             log: run.open_log(LogEnd::NEW, self.shared.durability).await?,
             run,
@@ -373,7 +376,7 @@ impl InnerEnsemble {
         })
     }
 
-    /// Returns the run that the execution belongs to, which may itself be inside others.
+    /// Returns the run to which the execution belongs, which can itself be nested.
     async fn resolve_outer_run(&self, execution: &ExecutionInput) -> Result<Arc<dyn StoredRun>, RunError> {
         let unknown = || StoreError::Unknown {
             id: execution.run_id.to_string(),
@@ -382,33 +385,33 @@ impl InnerEnsemble {
         let mut run = self.outermost.get().cloned().ok_or_else(unknown)?;
         let inside = execution.run_id.strip_prefix(run.id().as_str()).ok_or_else(unknown)?;
         for name in inside.split("/sub/").skip(1) {
-            run = run.find_nested(name).await?.ok_or_else(unknown)?;
+            run = run.find_nested_run(name).await?.ok_or_else(unknown)?;
         }
         Ok(run)
     }
 
-    /// Returns the inner run, if it can go on: it stays where it began, so that no crash can part it.
-    async fn try_resume(
+    /// Resumes the nested run in place. Returns `None` if the run is empty or was started with another text of the ensemble.
+    async fn try_resume_run(
         &self,
         run: Arc<dyn StoredRun>,
         execution: &ExecutionInput,
-    ) -> Result<Option<OpenedRun>, RunError> {
+    ) -> Result<Option<OpenedNestedRun>, RunError> {
         let journal = match run.read_journal().await {
             Ok(journal) => journal,
             // It was cut short before its first event.
-            Err(ReadError::Empty { .. }) => return Ok(None),
+            Err(LogReadError::Empty { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let state = ConversationState::from_records(self.prepared.plan.clone(), &journal.records)?;
         let began_with = state.run_start().map(|started| started.ensemble_digest.as_str());
         if began_with != Some(sha256_of_text(self.prepared.source.text()).as_str()) {
             let file = self.prepared.source.name();
-            execution.ledger.warn(format!(
+            execution.ledger.add_warning(format!(
                 "{file} has changed, so its conversation starts from the beginning"
             ));
             return Ok(None);
         }
-        Ok(Some(OpenedRun {
+        Ok(Some(OpenedNestedRun {
             answers: journal.records.iter().flat_map(list_given_answers).collect(),
             log: run.open_log(journal.end, self.shared.durability).await?,
             run,

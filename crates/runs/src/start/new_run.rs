@@ -1,52 +1,53 @@
-//! The place of a new run in the store, with its first records.
+//! A new run in the store, with its first records.
 //!
-//! Invariant: a run that could not begin is not in the store.
+//! Invariant: a run that could not be started is not in the store.
 
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, Record};
 use ensemble_core::executor::WallClock;
 use ensemble_core::log::{CommitError, RunLog};
-use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
+use ensemble_core::store::{Durability, LogEnd, RunId, RunLease, RunStore, StoreError, StoredRun};
 
 use crate::drive::host::RunHost;
 use crate::error::RunError;
 
-/// The place of a new run.
-pub(crate) struct NewRun<'a> {
+/// The options for storing a new run.
+pub(crate) struct NewRunOptions<'a> {
     pub(crate) store: &'a dyn RunStore,
     pub(crate) host: &'a RunHost,
     /// The text of the ensemble.
     pub(crate) ensemble: &'a str,
-    /// The id; `None`: one of the present time.
+    /// The id of the run. `None` means an id from the current time.
     pub(crate) id: Option<&'a RunId>,
     pub(crate) durability: Durability,
 }
 
-/// A new run in the store.
+/// A new run in the store, with its lease, its log and its first records.
 pub(crate) struct StoredNewRun {
     pub(crate) stored: Arc<dyn StoredRun>,
-    pub(crate) lease: Box<dyn Lease>,
+    pub(crate) lease: Box<dyn RunLease>,
     pub(crate) log: Box<dyn RunLog>,
     /// The records, with their numbers and the id of the run.
     pub(crate) records: Vec<Record>,
 }
 
-impl NewRun<'_> {
-    /// Creates the run and appends its first records.
+impl NewRunOptions<'_> {
+    /// Creates the run and appends its first records. Removes the run if a record cannot be appended.
     ///
     /// # Errors
+    ///
     /// The store cannot be written.
-    pub(crate) async fn store_records(self, records: Vec<Record>) -> Result<StoredNewRun, RunError> {
+    pub(crate) async fn create_with_records(self, records: Vec<Record>) -> Result<StoredNewRun, RunError> {
         let stored = match self.id {
             Some(id) => self.store.create_run(id, self.ensemble).await?,
-            None => create_run(self.store, self.host, self.ensemble).await?,
+            None => create_run_with_free_id(self.store, self.host, self.ensemble).await?,
         };
         let records: Vec<Record> = (0..)
             .zip(records)
-            .map(|(seq, record)| number_record(record, seq, stored.id()))
+            .map(|(seq, record)| with_run_position(record, seq, stored.id()))
             .collect();
-        match store_first_records(&*stored, self.durability, &records).await {
+        match append_first_records(&*stored, self.durability, &records).await {
             Ok((lease, log)) => Ok(StoredNewRun {
                 stored,
                 lease,
@@ -61,12 +62,12 @@ impl NewRun<'_> {
     }
 }
 
-/// Returns the lease and the log of a new run, with its first records.
-async fn store_first_records(
+/// Takes the lease of a new run, opens its log and appends its first records.
+async fn append_first_records(
     stored: &dyn StoredRun,
     durability: Durability,
     records: &[Record],
-) -> Result<(Box<dyn Lease>, Box<dyn RunLog>), RunError> {
+) -> Result<(Box<dyn RunLease>, Box<dyn RunLog>), RunError> {
     let lease = stored.acquire_lease().await?;
     let mut log = stored.open_log(LogEnd::NEW, durability).await?;
     for record in records {
@@ -82,8 +83,8 @@ async fn store_first_records(
     Ok((lease, log))
 }
 
-/// Returns the record with its number and its run's id.
-fn number_record(mut record: Record, seq: u64, id: &RunId) -> Record {
+/// Returns the record with its sequence number, and the first event with the id of its run.
+fn with_run_position(mut record: Record, seq: u64, id: &RunId) -> Record {
     record.seq = seq;
     if let Event::RunStarted(started) = &mut record.event {
         started.run_id = id.shared_text();
@@ -91,25 +92,32 @@ fn number_record(mut record: Record, seq: u64, id: &RunId) -> Record {
     record
 }
 
-/// Returns a new run, under an id that no other has.
-async fn create_run(store: &dyn RunStore, host: &RunHost, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
-    let mut number = random_number(host);
+/// Creates a run with an id from the current time and a random number that no other run has.
+async fn create_run_with_free_id(
+    store: &dyn RunStore,
+    host: &RunHost,
+    ensemble: &str,
+) -> Result<Arc<dyn StoredRun>, StoreError> {
+    let mut number = random_id_number(host);
     loop {
-        match store.create_run(&RunId::from_time(host.now(), number), ensemble).await {
+        match store
+            .create_run(&RunId::from_time_and_number(host.now(), number), ensemble)
+            .await
+        {
             Err(StoreError::Exists(_)) => number = number.wrapping_add(1),
             created => return created,
         }
     }
 }
 
-/// Returns the number of an id among all ids of one time.
-fn random_number(host: &RunHost) -> u32 {
+/// Returns a random number for an id, below the number of ids per time.
+fn random_id_number(host: &RunHost) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a number from 0 to the number of ids"
     )]
-    let number = (host.random_number() * f64::from(RunId::PER_TIME)) as u32;
+    let number = (host.random_number() * f64::from(RunId::IDS_PER_TIME)) as u32;
     number
 }
 
@@ -133,12 +141,12 @@ mod tests {
                 .with_randomness(|| 0.999_999_9);
             let mut ids = Vec::new();
             for _ in 0..3 {
-                let run = create_run(&store, &host, "").await.expect("an id is free");
+                let run = create_run_with_free_id(&store, &host, "").await.expect("an id is free");
                 let mut log = run
                     .open_log(LogEnd::NEW, Durability::None)
                     .await
                     .expect("the log opens");
-                log.append(&contract::record(0)).await.expect("a record");
+                log.append(&contract::sample_record(0)).await.expect("a record");
                 log.sync(SyncPoint::Turn).await.expect("the log syncs");
                 ids.push(run.id().clone());
             }
@@ -154,7 +162,9 @@ mod tests {
     async fn a_clock_before_1970_gives_a_run() {
         let now = DateTime::<Utc>::UNIX_EPOCH - Duration::milliseconds(1);
         let host = RunHost::from_system().with_clock(move || now);
-        let run = create_run(&MemoryStore::new(), &host, "").await.expect("an id is free");
+        let run = create_run_with_free_id(&MemoryStore::new(), &host, "")
+            .await
+            .expect("an id is free");
         assert!(run.id().as_str().ends_with("-19691231-235959999"), "{}", run.id());
     }
 }

@@ -1,18 +1,18 @@
-//! An ensemble whose agents can run, before it has a run.
+//! A run whose agents are built, before the run starts.
 //!
-//! Invariant: nothing is written before `begin`.
+//! Invariant: nothing is written before the start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use ensemble_agents::agent::acp::ExternalPrograms;
+use ensemble_agents::agent::acp::ExternalProgramPool;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::WallClock;
-use ensemble_core::log::{CommitError, FORMAT};
+use ensemble_core::log::{CommitError, JOURNAL_FORMAT};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::{AnswerSource, RequestAddress, RequestOrigin};
@@ -20,7 +20,7 @@ use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::{RedactionError, Secrets};
-use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoredRun};
+use ensemble_core::store::{Durability, LogEnd, RunId, RunLease, RunStore, StoredRun};
 use ensemble_core::trace::TraceParent;
 use ensemble_language::data::{RunContext, sha256_of_text};
 use ensemble_language::definition::ExternalDefinitionDigests;
@@ -28,7 +28,7 @@ use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
 use ensemble_process::kill_processes_of_run;
 
-use crate::drive::events::{EventHub, HubLiveOutput, RunTracer};
+use crate::drive::events::{HubLiveOutput, RunEventHub, RunTracer};
 use crate::drive::host::RunHost;
 use crate::drive::request_desk::OpenRequestDesk;
 use crate::drive::run::{RunDriverState, RunHandle};
@@ -38,45 +38,45 @@ use crate::options::nested_driver::{NestedRunDriver, TimedNestedDriver};
 use crate::options::run_options::RunOptions;
 use crate::prepare::PreparedEnsemble;
 use crate::project::Project;
-use crate::runners::shared_parts::SharedServices;
-use crate::start::agents::{ReadyAgents, prepare_agents};
-use crate::start::definitions::{DefinitionOptions, read_definitions};
-use crate::start::nested_run::{Outermost, PROGRAM, nested_ensemble_opener};
-use crate::start::new_run::{NewRun, StoredNewRun};
+use crate::runners::shared_parts::SharedRunServices;
+use crate::start::agents::{ReadyAgents, build_all_agents};
+use crate::start::definitions::{DefinitionOptions, compute_definitions};
+use crate::start::nested_run::{OutermostRunCell, PROGRAM_VERSION, nested_ensemble_opener};
+use crate::start::new_run::{NewRunOptions, StoredNewRun};
 use crate::start::substitutes::RunReplacements;
 
-/// An ensemble whose agents can run. Nothing was written and nothing was started yet.
+/// A run whose agents are ready. Nothing is written and no execution is started yet.
 pub struct ReadyRun {
     pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) host: RunHost,
     agents: ReadyAgents,
     desk: OpenRequestDesk,
     answers: Arc<AnswerQueue>,
-    hub: EventHub,
+    hub: RunEventHub,
     secrets: Secrets,
-    outermost: Outermost,
+    outermost: OutermostRunCell,
     reporters: Vec<Box<dyn Reporter + Send>>,
     durability: Durability,
     refuses_exhausted: bool,
     opening: RunOpening,
-    /// The lease of the run that this one takes over from: nobody else drives that meanwhile.
-    pub(crate) source_lease: Option<Box<dyn Lease>>,
+    /// The lease of the run from which this run takes over, so that no other process drives that run meanwhile.
+    pub(crate) source_lease: Option<Box<dyn RunLease>>,
 }
 
-/// The beginning of a run.
+/// The first records of a new run, or the resumed run with its next event.
 pub(crate) enum RunOpening {
-    /// With a new log, which holds these records first; then the event, if there is one. The first record starts the run.
+    /// A new log that starts with these records, followed by the event, if any. The first record starts the run.
     New {
         store: Arc<dyn RunStore>,
-        /// The id; `None`: one of its time.
+        /// The id of the run. `None` means an id from the current time.
         id: Option<RunId>,
         records: Vec<Record>,
         then: Option<Event>,
     },
-    /// It goes on from its log with this event.
+    /// An existing log that continues with this event.
     Resume {
         run: Arc<dyn StoredRun>,
-        lease: Box<dyn Lease>,
+        lease: Box<dyn RunLease>,
         state: Box<ConversationState>,
         end: LogEnd,
         first: Event,
@@ -84,8 +84,8 @@ pub(crate) enum RunOpening {
 }
 
 impl RunOpening {
-    /// Notes in the first event of this process in which span the run goes on.
-    fn set_trace(&mut self, trace: Option<&TraceParent>) {
+    /// Sets the parent span in the first event that this process records.
+    fn set_trace_parent(&mut self, trace: Option<&TraceParent>) {
         let Some(trace) = trace.cloned() else { return };
         let event = match self {
             Self::New { records, .. } => records.first_mut().map(|record| &mut record.event),
@@ -100,7 +100,7 @@ impl RunOpening {
     }
 }
 
-/// The parts of options that make agents ready.
+/// The parts of the options from which agents are built.
 pub(crate) struct AgentBuildOptions<'a> {
     pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) options: RunOptions,
@@ -108,7 +108,7 @@ pub(crate) struct AgentBuildOptions<'a> {
     pub(crate) models: &'a [String],
     pub(crate) project: &'a Project,
     pub(crate) host: &'a RunHost,
-    /// Who drives the runs of inner ensembles, if not the run.
+    /// The driver of nested runs, if the run does not drive them itself.
     pub(crate) inner_run_driver: Option<Arc<dyn NestedRunDriver>>,
     /// The names of agents and tools in the options were checked when the run started.
     pub(crate) are_checked: bool,
@@ -121,33 +121,37 @@ pub(crate) struct RunArguments {
     pub(crate) inputs: RunContext,
 }
 
-/// Agents that can run, with what the run needs beside them.
-pub(crate) struct RequestCountGuard {
+/// The built agents of a run, with the services and options that the run needs.
+pub(crate) struct BuiltRunAgents {
     pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) host: RunHost,
     pub(crate) agents: ReadyAgents,
-    pub(crate) shared: SharedServices,
+    pub(crate) shared: SharedRunServices,
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     responders: BTreeMap<Arc<str>, Arc<str>>,
     desk: OpenRequestDesk,
-    outermost: Outermost,
+    outermost: OutermostRunCell,
     reporters: Vec<Box<dyn Reporter + Send>>,
     refuses_exhausted: bool,
 }
 
-/// The runners of executions.
+/// The runners of executions, without a run.
 pub(crate) struct ExecutionRunners {
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     pub(crate) servers: Arc<McpServers>,
-    pub(crate) programs: Arc<ExternalPrograms>,
+    pub(crate) programs: Arc<ExternalProgramPool>,
     pub(crate) secrets: Secrets,
-    /// Where runs inside the run are kept.
-    pub(crate) outermost: Outermost,
+    /// The outermost run, which stores nested runs.
+    pub(crate) outermost: OutermostRunCell,
 }
 
 impl AgentBuildOptions<'_> {
-    /// Makes every agent ready.
-    pub(crate) fn build_agents(self) -> Result<RequestCountGuard, RunError> {
+    /// Builds all agents, after checks of permissions, answers and replacements.
+    ///
+    /// # Errors
+    ///
+    /// An option does not match the ensemble, or an agent cannot run.
+    pub(crate) fn build_agents(self) -> Result<BuiltRunAgents, RunError> {
         let Self {
             prepared,
             options,
@@ -162,18 +166,18 @@ impl AgentBuildOptions<'_> {
             arguments::check_permission_names(&options.allowed_tools, false, ensemble)?;
             arguments::check_permission_names(&options.denied_tools, true, ensemble)?;
         }
-        let responders = options.list_responders();
+        let responders = options.recorded_responders();
         let substitutes = RunReplacements::from_options(&options);
         if let Some(substitutes) = &substitutes {
-            substitutes.check_own(ensemble)?;
+            substitutes.check_outermost_names(ensemble)?;
         }
         let file = project.folder.join(prepared.source.name());
-        let hub = EventHub::with_tracer(options.tracer);
+        let hub = RunEventHub::with_tracer(options.tracer);
         let desk = OpenRequestDesk::new(hub.clone(), host.clone());
         let operator = host
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
-        let watchdog = host.watchdog_command();
+        let watchdog = host.watchdog_for_new_run();
         let network = host.model_network();
         let servers = match options.servers.is_empty() {
             true => host.default_client_servers().clone(),
@@ -184,9 +188,9 @@ impl AgentBuildOptions<'_> {
         let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
         network
             .secrets()
-            .add_values(tracer_secrets.iter().map(|secret| &**secret));
+            .add_secrets(tracer_secrets.iter().map(|secret| &**secret));
         let option_author = options.answers.author_for_source(AnswerSource::Option);
-        let shared = SharedServices {
+        let shared = SharedRunServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),
             input_questions: Arc::default(),
             permissions: Arc::new(
@@ -197,7 +201,7 @@ impl AgentBuildOptions<'_> {
             ),
             servers: Arc::new(McpServers::new(watchdog.clone(), network.secrets().clone())),
             client_servers: servers,
-            programs: Arc::new(ExternalPrograms::new(watchdog.clone())),
+            programs: Arc::new(ExternalProgramPool::new(watchdog.clone())),
             operator,
             live_output: Arc::new(HubLiveOutput {
                 hub: hub.clone(),
@@ -208,7 +212,7 @@ impl AgentBuildOptions<'_> {
             project: Arc::new(project.clone()),
             host: host.clone(),
             address: RequestAddress::default(),
-            outer: vec![canonical_path(file)],
+            outer: vec![canonicalize_if_possible(file)],
             durability: options.durability,
             cache: arguments::open_reply_cache(options.cache.as_ref(), project)?,
             watchdog,
@@ -220,10 +224,10 @@ impl AgentBuildOptions<'_> {
             checks_files: !are_checked,
             inner_run_driver: elsewhere.map(|driver| TimedNestedDriver { driver, limit: None }),
         };
-        let outermost: Outermost = Arc::new(OnceLock::new());
-        let agents = prepare_agents(&prepared, &shared, &nested_ensemble_opener(outermost.clone()))?;
-        shared.network.secrets().check_search().map_err(CommitError::from)?;
-        for (address, text) in substitutes.iter().flat_map(|all| all.list_stub_answers()) {
+        let outermost: OutermostRunCell = Arc::new(OnceLock::new());
+        let agents = build_all_agents(&prepared, &shared, &nested_ensemble_opener(outermost.clone()))?;
+        shared.network.secrets().check_matcher().map_err(CommitError::from)?;
+        for (address, text) in substitutes.iter().flat_map(|all| all.list_input_stub_answers()) {
             shared.answers.add_stub_answer(&address, &text);
         }
         if !are_checked {
@@ -231,8 +235,8 @@ impl AgentBuildOptions<'_> {
                 .answers
                 .read_answers(|answers| shared.input_questions.check_answers(answers))?;
         }
-        substitutes.map_or(Ok(()), |substitutes| substitutes.check_all())?;
-        Ok(RequestCountGuard {
+        substitutes.map_or(Ok(()), |substitutes| substitutes.check_all_names())?;
+        Ok(BuiltRunAgents {
             prepared,
             host: host.clone(),
             agents,
@@ -247,15 +251,16 @@ impl AgentBuildOptions<'_> {
     }
 }
 
-fn canonical_path(path: PathBuf) -> PathBuf {
+/// Resolves the links of the path. Returns the path unchanged if that fails.
+fn canonicalize_if_possible(path: PathBuf) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
-impl RequestCountGuard {
-    /// Returns the first event of a run of this ensemble, without an id.
-    pub(crate) fn start_event(&self, file: String, given: RunArguments, models: &[String]) -> RunStarted {
+impl BuiltRunAgents {
+    /// Builds the first event of a run of this ensemble, without an id. `file` is the path of the ensemble.
+    pub(crate) fn build_start_event(&self, file: String, given: RunArguments, models: &[String]) -> RunStarted {
         RunStarted {
-            format: FORMAT,
+            format: JOURNAL_FORMAT,
             run_id: "".into(),
             ensemble: self.prepared.plan.ensemble().name.clone(),
             ensemble_file: file,
@@ -269,26 +274,26 @@ impl RequestCountGuard {
             stubs: self.stubs.clone(),
             responders: self.responders.clone(),
             caller: RequestOrigin::default(),
-            definitions: Some(self.current_definitions()),
+            definitions: Some(self.compute_current_definitions()),
             forked_from: None,
             trace: None,
-            program: PROGRAM.to_owned(),
+            program: PROGRAM_VERSION.to_owned(),
         }
     }
 
-    /// Reads the digests of everything behind the agents as it is now.
-    pub(crate) fn current_definitions(&self) -> ExternalDefinitionDigests {
+    /// Computes the digests of everything outside the text that determines the results of the agents, from the current files.
+    pub(crate) fn compute_current_definitions(&self) -> ExternalDefinitionDigests {
         let options = DefinitionOptions::for_records(&self.shared.overrides, &self.stubs, &self.responders);
-        read_definitions(&self.prepared, options, &self.shared.project)
+        compute_definitions(&self.prepared, options, &self.shared.project)
     }
 
     /// Sets the run whose nested runs the agents create.
-    pub(crate) fn set_outermost(&self, run: Arc<dyn StoredRun>) {
+    pub(crate) fn set_outermost_run(&self, run: Arc<dyn StoredRun>) {
         let _is_first = self.outermost.set(run);
     }
 
     /// Returns the runners of executions, without a run.
-    pub(crate) fn into_runners(self) -> ExecutionRunners {
+    pub(crate) fn into_execution_runners(self) -> ExecutionRunners {
         let ReadyAgents {
             runners,
             servers,
@@ -304,6 +309,7 @@ impl RequestCountGuard {
         }
     }
 
+    /// Adds the opening of the run to the built agents.
     pub(crate) fn into_ready_run(self, opening: RunOpening) -> ReadyRun {
         ReadyRun {
             prepared: self.prepared,
@@ -329,7 +335,7 @@ impl ReadyRun {
         self.refuses_exhausted
     }
 
-    /// Returns the ensemble.
+    /// Returns the ensemble of the run.
     pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
@@ -339,12 +345,12 @@ impl ReadyRun {
         &self.prepared.warnings
     }
 
-    /// Agents that a simulated model answers for.
+    /// Returns the names of the agents with a simulated model.
     pub fn simulated_agents(&self) -> &[Arc<str>] {
         &self.agents.simulated_agents
     }
 
-    /// Returns the time, by the clock of the run.
+    /// Returns the current time of the run's host.
     pub fn current_time(&self) -> chrono::DateTime<chrono::Utc> {
         self.host.now()
     }
@@ -360,8 +366,8 @@ impl ReadyRun {
         }
     }
 
-    /// With this input, or this message where the run goes on.
-    pub fn set_input(&mut self, text: Arc<str>) {
+    /// Sets the input of a new run, or the message of a run that continues.
+    pub fn set_input_or_message(&mut self, text: Arc<str>) {
         match &mut self.opening {
             RunOpening::New { records, .. } => {
                 if let Some(Event::RunStarted(started)) = records.first_mut().map(|record| &mut record.event) {
@@ -376,12 +382,12 @@ impl ReadyRun {
         }
     }
 
-    /// Decides what would happen first: which agents would run in the next turn, or how the run would end. Nothing is
-    /// executed.
+    /// Decides the first step without executing it: the agents of the next turn, or the end of the run.
     ///
     /// # Errors
-    /// The records with which the run begins are illegal.
-    pub fn preview_decision(&self) -> Result<NextDecision, RunError> {
+    ///
+    /// The first records of the run are illegal.
+    pub fn preview_first_decision(&self) -> Result<NextDecision, RunError> {
         let mut state = match &self.opening {
             RunOpening::New { records, .. } => ConversationState::from_records(self.prepared.plan.clone(), records)?,
             RunOpening::Resume { state, .. } => ConversationState::clone(state),
@@ -397,15 +403,16 @@ impl ReadyRun {
         Ok(decide_next_step(&self.prepared.plan, &state))
     }
 
-    /// Gives the run its place in the store, and drives it in a task of its own.
+    /// Stores the run and spawns the task that drives it. Returns its handle.
     ///
     /// # Errors
+    ///
     /// The store cannot be written.
-    pub fn start(mut self) -> BoxFuture<'static, Result<RunHandle, RunError>> {
+    pub fn start_and_spawn(mut self) -> BoxFuture<'static, Result<RunHandle, RunError>> {
         Box::pin(async move {
             let mut reporters = std::mem::take(&mut self.reporters);
             let trace = self.hub.tracer().and_then(RunTracer::parent_span);
-            self.opening.set_trace(trace.as_ref());
+            self.opening.set_trace_parent(trace.as_ref());
             let is_new = matches!(self.opening, RunOpening::New { .. });
             let (stored, lease, log, state, first) = match self.opening {
                 RunOpening::New {
@@ -420,7 +427,7 @@ impl ReadyRun {
                     });
                     let records: Result<Vec<Record>, RedactionError> = records.collect();
                     let records = records.map_err(CommitError::from)?;
-                    let new_run = NewRun {
+                    let new_run = NewRunOptions {
                         store: &*store,
                         host: &self.host,
                         ensemble: self.prepared.source.text(),
@@ -432,7 +439,7 @@ impl ReadyRun {
                         lease,
                         log,
                         records,
-                    } = new_run.store_records(records).await?;
+                    } = new_run.create_with_records(records).await?;
                     let mut state = ConversationState::new(self.prepared.plan.clone());
                     for (seq, record) in (0..).zip(records) {
                         state.apply_record(&record)?;
@@ -499,9 +506,9 @@ impl ReadyRun {
     }
 }
 
-/// Puts runners before some agents' own.
-pub(crate) fn replace_runners(
-    made: &mut RequestCountGuard,
+/// Replaces the runner of each agent by the result of `replace`, which receives the agent's index and its own runner.
+pub(crate) fn replace_agent_runners(
+    made: &mut BuiltRunAgents,
     mut replace: impl FnMut(usize, &Agent, Arc<dyn Runner>) -> Arc<dyn Runner>,
 ) {
     let plan = made.prepared.plan.clone();

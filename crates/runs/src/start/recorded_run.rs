@@ -1,13 +1,13 @@
-//! A run as its store has it: its records, its ensemble as it was, and the right to drive it.
+//! A recorded run: its records, its state, and its ensemble as it was.
 //!
-//! Invariant: reading a run does not change it.
+//! Invariant: loading a run does not change the run.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{ConversationState, Event, ExecutionProgress, Record, RunStarted};
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{Journal, StoredRun};
+use ensemble_core::store::{JournalContents, StoredRun};
 use ensemble_language::data::{RunContext, sha256_of_text};
 use ensemble_language::ensemble::{Ensemble, OnResume};
 use ensemble_language::loader::{self, ComparedEnsemble, EnsembleChanges};
@@ -19,29 +19,30 @@ use crate::options::arguments::parse_model_overrides;
 use crate::prepare::{PreparedEnsemble, prepare_file, prepare_text};
 use crate::project::Project;
 use crate::start::carried_inputs::carry_inputs_over;
-use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};
+use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, compute_definitions};
 
-/// A recorded run.
+/// A recorded run with its records, its state, and the ensemble as it was when the run started.
 pub struct RecordedRun {
     /// The run.
     pub run: Arc<dyn StoredRun>,
-    /// Its log.
-    pub journal: Journal,
-    /// Its ensemble, as it was.
+    /// The records of the run, with the end of its log.
+    pub journal: JournalContents,
+    /// The ensemble as it was when the run started.
     pub prepared: Arc<PreparedEnsemble>,
     /// The fold of its log.
     pub state: ConversationState,
 }
 
 impl RecordedRun {
-    /// Reads the run.
+    /// Loads the run from its store.
     ///
     /// # Errors
+    ///
     /// The log or the ensemble cannot be read.
     pub fn load<'f>(run: Arc<dyn StoredRun>, project: &'f Project) -> BoxFuture<'f, Result<Self, RunError>> {
         Box::pin(async move {
             let journal = run.read_journal().await?;
-            let prepared = load_recorded_ensemble(&*run, read_start_event(&journal.records)?, project).await?;
+            let prepared = load_recorded_ensemble(&*run, find_start_event(&journal.records)?, project).await?;
             let state = ConversationState::from_records(prepared.plan.clone(), &journal.records)?;
             Ok(Self {
                 run,
@@ -52,30 +53,31 @@ impl RecordedRun {
         })
     }
 
-    /// Returns the event with which the log begins.
+    /// Returns the first event of the log.
     ///
     /// # Errors
-    /// It begins with another.
+    ///
+    /// The log starts with another event.
     pub fn start_event(&self) -> Result<&RunStarted, RunError> {
-        read_start_event(&self.journal.records)
+        find_start_event(&self.journal.records)
     }
 
-    /// Returns whether there is nothing to resume.
-    pub fn has_ended(&self) -> bool {
+    /// Returns whether the run ended with an outcome that `resume` cannot continue.
+    pub fn has_final_end(&self) -> bool {
         let run_end = self.state.run_end();
         run_end.is_some_and(|ended| !ended.completion_reason.is_resumable())
     }
 
-    /// Can a message continue the run?
-    pub fn can_continue(&self) -> bool {
+    /// Returns whether a user message can continue the run.
+    pub fn can_continue_with_message(&self) -> bool {
         let run_end = self.state.run_end();
         run_end.is_some_and(|ended| ended.completion_reason.is_continuable())
     }
 
-    /// Returns the values that a message sets, for this ensemble: inputs match their schemas, and other names stand in
-    /// the context.
+    /// Checks the values that a message sets against the ensemble. Returns the values as changes of the context.
     ///
     /// # Errors
+    ///
     /// A value does not match its input, or a name is unknown.
     pub(crate) fn resolve_set_values(&self, ensemble: &Ensemble, set: &InputValues) -> Result<RunContext, RunError> {
         if set.values.is_empty() {
@@ -88,9 +90,8 @@ impl RecordedRun {
         Ok(carried.map_err(RunError::Inputs)?.context_changes)
     }
 
-    /// Returns the changes of the ensemble's file since the run began. Returns `None` if there are none, or if the file
-    /// is gone.
-    pub fn file_changes(&self, project: &Project) -> Option<(String, EnsembleChanges)> {
+    /// Returns the path of the ensemble's file and its changes since the run started. Returns `None` if the file is unchanged or missing.
+    pub fn compare_current_file(&self, project: &Project) -> Option<(String, EnsembleChanges)> {
         let started = self.start_event().ok()?;
         let path = project.relative_path(Path::new(&started.ensemble_file));
         let file = project.read_file(&path).ok()?;
@@ -103,8 +104,8 @@ impl RecordedRun {
         (!changes.is_empty()).then(|| (path.display().to_string(), changes))
     }
 
-    /// Returns a sentence for each script, nested ensemble and profile behind an agent that has changed since the run
-    /// recorded its digest. The run continues with them as they are now.
+    /// Describes each script, nested ensemble and profile that has changed since the run recorded its digest. The run continues with the
+    /// current versions.
     pub fn describe_changed_definitions(&self, project: &Project) -> Vec<String> {
         let recorded = RecordedDefinitions::from_records(&self.journal.records).latest;
         let (Some(recorded), Ok(started)) = (recorded, self.start_event()) else {
@@ -115,7 +116,7 @@ impl RecordedRun {
             return Vec::new();
         };
         let options = DefinitionOptions::for_records(&overrides, &started.stubs, &started.responders);
-        let now = read_definitions(&self.prepared, options, project);
+        let now = compute_definitions(&self.prepared, options, project);
         let side = |external| ComparedEnsemble {
             document,
             external: Some(external),
@@ -126,53 +127,54 @@ impl RecordedRun {
     }
 }
 
-/// Returns the agents of the open turn that are executed again when the run is resumed: those that have finished, with
-/// `on_resume: rerun`.
-pub fn agents_to_rerun(prepared: &PreparedEnsemble, state: &ConversationState) -> Vec<Arc<str>> {
+/// Lists the finished agents of the open turn with `on_resume: rerun`, which are executed again when the run is resumed.
+pub fn list_agents_to_rerun(prepared: &PreparedEnsemble, state: &ConversationState) -> Vec<Arc<str>> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let finished = slots.filter(|slot| matches!(slot.progress, ExecutionProgress::Finished(_)));
     finished
         .map(|slot| slot.start.agent.clone())
-        .filter(|agent| is_rerun_on_resume(prepared, agent))
+        .filter(|agent| has_rerun_on_resume(prepared, agent))
         .collect()
 }
 
 /// Returns whether the agent has `on_resume: rerun`.
-pub(crate) fn is_rerun_on_resume(prepared: &PreparedEnsemble, agent: &str) -> bool {
+pub(crate) fn has_rerun_on_resume(prepared: &PreparedEnsemble, agent: &str) -> bool {
     let id = prepared.plan.find_agent_id(agent);
     id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)
 }
 
-/// Returns the event with which the records begin.
+/// Returns the first event of the records.
 ///
 /// # Errors
-/// They begin with another, or there are none.
-pub fn read_start_event(records: &[Record]) -> Result<&RunStarted, RunError> {
+///
+/// The records are empty or start with another event.
+pub fn find_start_event(records: &[Record]) -> Result<&RunStarted, RunError> {
     match records.first().map(|record| &record.event) {
         Some(Event::RunStarted(started)) => Ok(started),
         _ => Err(RunError::NotBegun),
     }
 }
 
-/// Returns the ensemble as it was when the run started.
+/// Loads the ensemble as it was when the run started, from the copy in the store.
 ///
 /// # Errors
-/// The copy of its text cannot be read, or has errors.
+///
+/// The copy cannot be read, or has errors.
 pub fn load_recorded_ensemble<'f>(
     run: &'f dyn StoredRun,
     started: &'f RunStarted,
     project: &'f Project,
 ) -> BoxFuture<'f, Result<PreparedEnsemble, RunError>> {
     Box::pin(async move {
-        let source = match run.folder() {
+        let source = match run.run_folder() {
             Some(folder) => {
                 let name = project
                     .relative_path(&folder.join("ensemble.yaml"))
                     .display()
                     .to_string();
-                SourceText::new(name, run.load_ensemble().await?)
+                SourceText::new(name, run.load_ensemble_text().await?)
             }
-            None => SourceText::new(&*started.ensemble, run.load_ensemble().await?),
+            None => SourceText::new(&*started.ensemble, run.load_ensemble_text().await?),
         };
         let file = Path::new(&started.ensemble_file);
         let stands_in = file.parent().unwrap_or(Path::new("."));
@@ -187,8 +189,8 @@ pub fn load_recorded_ensemble<'f>(
     })
 }
 
-/// Returns the ensemble in the file that a run was started from, if the file still says the same.
-pub fn load_unchanged_ensemble(started: &RunStarted, project: &Project) -> Option<PreparedEnsemble> {
+/// Loads the ensemble from the file from which the run was started. Returns `None` if the file has changed or cannot be loaded.
+pub fn load_if_unchanged(started: &RunStarted, project: &Project) -> Option<PreparedEnsemble> {
     let file = project.relative_path(Path::new(&started.ensemble_file));
     let prepared = prepare_file(&file, project).ok()?;
     (sha256_of_text(prepared.source.text()) == started.ensemble_digest).then_some(prepared)

@@ -1,4 +1,4 @@
-//! The front of the run layer: everything that begins with an ensemble or a recorded run.
+//! The entry point of the run layer: everything that starts with an ensemble or a recorded run.
 //!
 //! Invariant: a run that is driven elsewhere cannot be resumed.
 
@@ -9,7 +9,7 @@ use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
 use ensemble_core::executor::WallClock;
 use ensemble_core::operator::Operator;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
+use ensemble_core::store::{RunId, RunLease, RunStore, StoreError, StoredRun};
 use ensemble_language::data::RunContext;
 use ensemble_language::source::SourceText;
 use ensemble_process::kill_processes_of_run;
@@ -23,13 +23,13 @@ use crate::options::run_options::RunOptions;
 use crate::prepare::{PreparedEnsemble, prepare_file, prepare_text};
 use crate::project::Project;
 use crate::start::definitions::RecordedDefinitions;
-use crate::start::nested_run::PROGRAM;
+use crate::start::nested_run::PROGRAM_VERSION;
 use crate::start::ready::{AgentBuildOptions, ReadyRun, RunArguments, RunOpening};
-use crate::start::recorded_run::{RecordedRun, agents_to_rerun};
-use crate::start::secrets::collect_secrets;
-use crate::store::files::FileStore;
+use crate::start::recorded_run::{RecordedRun, list_agents_to_rerun};
+use crate::start::secrets::collect_run_secrets;
+use crate::store::files::FileRunStore;
 
-/// The runs of a project: starts them, and goes on with those that are recorded.
+/// The runs of a project: an API that starts new runs and continues recorded runs.
 #[derive(Clone)]
 pub struct Runs {
     project: Project,
@@ -38,7 +38,7 @@ pub struct Runs {
     store: Option<Arc<dyn RunStore>>,
 }
 
-/// An ensemble, by its file, its name, or its text.
+/// A reference to an ensemble: its file, its name or its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnsembleRef {
     /// A file, or the name of an ensemble of the project.
@@ -47,31 +47,32 @@ pub enum EnsembleRef {
     Text(String),
 }
 
-/// A recorded run, by its id or as the latest.
+/// A reference to a recorded run: its id or name, or the latest run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WhichRun {
+pub enum RunSelector {
     /// The run with the last id.
     Latest,
-    /// The run with this id, or the only one whose id begins so; for files also the path of a run's folder or journal.
+    /// The run with this id, or the only run whose id starts with this text. A file store also accepts the path of a run's folder or
+    /// journal.
     Named(String),
     /// The run with this id, which is never a path.
     Id(RunId),
 }
 
-/// A recorded run with the right to drive it: nobody else can, until this or the run that it becomes is dropped.
-pub struct HeldRun {
+/// A recorded run with the lease to drive it. No other process can drive the run until this value, or the run that it becomes, is dropped.
+pub struct LeasedRun {
     runs: Runs,
     recorded_run: RecordedRun,
-    lease: Box<dyn Lease>,
+    lease: Box<dyn RunLease>,
 }
 
 impl EnsembleRef {
-    /// Returns the ensemble in that file, or of that name.
-    pub fn from_file(named: impl Into<String>) -> Self {
+    /// Refers to the ensemble in this file, or with this name.
+    pub fn from_file_or_name(named: impl Into<String>) -> Self {
         Self::Named(named.into())
     }
 
-    /// Returns the ensemble of that text.
+    /// Refers to an ensemble by its text.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
@@ -83,27 +84,27 @@ impl From<&str> for EnsembleRef {
     }
 }
 
-impl From<&str> for WhichRun {
+impl From<&str> for RunSelector {
     fn from(named: &str) -> Self {
         Self::Named(named.to_owned())
     }
 }
 
-impl From<&RunId> for WhichRun {
+impl From<&RunId> for RunSelector {
     fn from(id: &RunId) -> Self {
         Self::Id(id.clone())
     }
 }
 
-impl From<Option<&str>> for WhichRun {
+impl From<Option<&str>> for RunSelector {
     fn from(named: Option<&str>) -> Self {
         named.map_or(Self::Latest, Into::into)
     }
 }
 
 impl Runs {
-    /// Returns the runs of the project, kept in files.
-    pub fn open(project: Project, host: RunHost) -> Self {
+    /// Creates the runs of the project, which are stored in files.
+    pub fn for_project(project: Project, host: RunHost) -> Self {
         Self {
             project,
             host,
@@ -111,7 +112,7 @@ impl Runs {
         }
     }
 
-    /// Keeps all runs in this store.
+    /// Stores all runs in this store.
     #[must_use]
     pub fn with_store(self, store: Arc<dyn RunStore>) -> Self {
         Self {
@@ -120,7 +121,7 @@ impl Runs {
         }
     }
 
-    /// Returns the same runs, of which this operator is asked.
+    /// Sends the questions of all runs to this operator.
     #[must_use]
     pub fn with_operator(self, operator: Arc<dyn Operator>) -> Self {
         Self {
@@ -129,8 +130,7 @@ impl Runs {
         }
     }
 
-    /// Returns the same runs, of which no child process and no model gets this token. `variable`: the variable that contains
-    /// the token.
+    /// Withholds a server's token, and `variable`, which contains the token, from child processes and models.
     #[must_use]
     pub fn with_server_token(self, token: &str, variable: Option<&str>) -> Self {
         Self {
@@ -144,32 +144,34 @@ impl Runs {
         &self.project
     }
 
-    /// Returns the world around the runs.
+    /// Returns the host of the runs.
     pub fn host(&self) -> &RunHost {
         &self.host
     }
 
-    /// Returns the store in which recorded runs are searched.
+    /// Returns the store of recorded runs.
     pub fn store(&self) -> Arc<dyn RunStore> {
         self.store_for_root(&self.project.project_root(&self.project.folder))
     }
 
+    /// Returns the configured store, or the file store of the project with this root.
     pub(crate) fn store_for_root(&self, root: &Path) -> Arc<dyn RunStore> {
         match &self.store {
             Some(store) => Arc::clone(store),
-            None => Arc::new(FileStore::for_project(root)),
+            None => Arc::new(FileRunStore::for_project(root)),
         }
     }
 
-    /// Returns the recorded run.
+    /// Resolves the recorded run. A path is relative to the folder of the project.
     ///
     /// # Errors
-    /// There is no such run, or several.
-    pub async fn resolve_run(&self, which: impl Into<WhichRun>) -> Result<Arc<dyn StoredRun>, StoreError> {
+    ///
+    /// There is no such run, or several runs match.
+    pub async fn resolve_run(&self, which: impl Into<RunSelector>) -> Result<Arc<dyn StoredRun>, StoreError> {
         match which.into() {
-            WhichRun::Latest => self.store().find_latest().await,
-            WhichRun::Id(id) => self.store().find_run_with_id(&id).await,
-            WhichRun::Named(named) => {
+            RunSelector::Latest => self.store().find_latest_run().await,
+            RunSelector::Id(id) => self.store().find_run_by_id(&id).await,
+            RunSelector::Named(named) => {
                 // A path begins in the caller's folder, not in that of the process.
                 let path = self.project.folder.join(&named);
                 let name_or_path = if path.exists() {
@@ -177,25 +179,26 @@ impl Runs {
                 } else {
                     named
                 };
-                self.store().find_run(&name_or_path).await
+                self.store().find_run_by_prefix(&name_or_path).await
             }
         }
     }
 
-    /// Returns the secrets of all runs of this ensemble: those of the ensemble, of the ensembles that it names, and of this
-    /// program.
+    /// Collects the secrets of all runs of this ensemble: those of the ensemble, its nested ensembles and this program.
     ///
     /// # Errors
+    ///
     /// A configuration cannot be read.
     pub fn collect_secrets(&self, prepared: &PreparedEnsemble) -> Result<Secrets, RunError> {
-        Ok(collect_secrets(prepared, &self.project, &self.host)?)
+        Ok(collect_run_secrets(prepared, &self.project, &self.host)?)
     }
 
-    /// Makes an ensemble ready to run: reads, checks and compiles it.
+    /// Loads, checks and compiles an ensemble.
     ///
     /// # Errors
-    /// The ensemble is not found, or has errors, all of which are told.
-    pub fn prepare_ensemble(&self, ensemble: &EnsembleRef) -> Result<PreparedEnsemble, RunError> {
+    ///
+    /// The ensemble is not found, or has errors, all of which are reported.
+    pub fn load_prepared_ensemble(&self, ensemble: &EnsembleRef) -> Result<PreparedEnsemble, RunError> {
         Ok(match ensemble {
             EnsembleRef::Named(named) => prepare_file(&self.project.resolve_ensemble_file(named)?, &self.project)?,
             EnsembleRef::Text(text) => {
@@ -207,20 +210,22 @@ impl Runs {
         })
     }
 
-    /// Makes the agents of an ensemble ready for a new run. Nothing is written before the run begins.
+    /// Prepares a new run of an ensemble: builds its agents, and writes nothing.
     ///
     /// # Errors
-    /// The ensemble has errors, an agent cannot run, or an option does not fit the ensemble.
+    ///
+    /// The ensemble has errors, an agent cannot run, or an option does not match the ensemble.
     pub fn prepare_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<ReadyRun, RunError> {
-        let prepared = Arc::new(self.prepare_ensemble(&ensemble.into())?);
-        self.prepare_run_with(prepared, options)
+        let prepared = Arc::new(self.load_prepared_ensemble(&ensemble.into())?);
+        self.prepare_run_from_prepared(prepared, options)
     }
 
-    /// Likewise, for an ensemble that was prepared before.
+    /// Prepares a new run of an ensemble that was prepared before. Writes nothing.
     ///
     /// # Errors
-    /// An agent cannot run, or an option does not fit the ensemble.
-    pub fn prepare_run_with(
+    ///
+    /// An agent cannot run, or an option does not match the ensemble.
+    pub fn prepare_run_from_prepared(
         &self,
         prepared: Arc<PreparedEnsemble>,
         mut options: RunOptions,
@@ -247,10 +252,10 @@ impl Runs {
         let store = self.store_for_root(&prepared.root);
         let id = options.id.take();
         if let Some(id) = &id {
-            id.check().map_err(StoreError::from)?;
+            id.check_validity().map_err(StoreError::from)?;
         }
         let built_agents = self.agent_build_options(prepared, options, &models).build_agents()?;
-        let started = built_agents.start_event(
+        let started = built_agents.build_start_event(
             file.display().to_string(),
             RunArguments {
                 input,
@@ -272,6 +277,7 @@ impl Runs {
         }))
     }
 
+    /// Returns the options for building the agents of a run of this project.
     pub(crate) fn agent_build_options<'a>(
         &'a self,
         prepared: Arc<PreparedEnsemble>,
@@ -289,100 +295,106 @@ impl Runs {
         }
     }
 
-    /// Starts a run.
+    /// Starts a run, and returns its handle.
     ///
     /// # Errors
+    ///
     /// As [`Self::prepare_run`], or the store cannot be written.
     pub async fn start_run(
         &self,
         ensemble: impl Into<EnsembleRef>,
         options: RunOptions,
     ) -> Result<RunHandle, RunError> {
-        self.prepare_run(ensemble, options)?.start().await
+        self.prepare_run(ensemble, options)?.start_and_spawn().await
     }
 
-    /// Takes the right to drive a recorded run, and reads the run.
+    /// Takes the lease to drive a recorded run, and loads the run.
     ///
     /// # Errors
-    /// There is no such run, somebody else drives it, or it cannot be read.
-    pub async fn lease_run(&self, which: impl Into<WhichRun>) -> Result<HeldRun, RunError> {
+    ///
+    /// There is no such run, another process drives the run, or the run cannot be read.
+    pub async fn lease_and_load_run(&self, which: impl Into<RunSelector>) -> Result<LeasedRun, RunError> {
         let run = self.resolve_run(which).await?;
         let lease = run.acquire_lease().await?;
-        Ok(HeldRun {
+        Ok(LeasedRun {
             runs: self.clone(),
             recorded_run: RecordedRun::load(run, &self.project).await?,
             lease,
         })
     }
 
-    /// Goes on with a run that was cut short or that waits for input.
+    /// Resumes a run that was interrupted or that waits for input. Checks the answers of the options first.
     ///
     /// # Errors
+    ///
     /// As [`Self::lease_run`] and [`HeldRun::prepare_resume`], or the store cannot be written.
-    pub async fn resume_run(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<RunHandle, RunError> {
-        let leased_run = self.lease_run(which).await?;
+    pub async fn resume_run(&self, which: impl Into<RunSelector>, options: RunOptions) -> Result<RunHandle, RunError> {
+        let leased_run = self.lease_and_load_run(which).await?;
         let mut options = options;
-        leased_run.check_answers(&mut options).await?;
-        leased_run.prepare_resume(options)?.start().await
+        leased_run.check_resume_options(&mut options).await?;
+        leased_run.prepare_resume(options)?.start_and_spawn().await
     }
 
-    /// Adds a user message to a run that has ended, and goes on.
+    /// Continues an ended run with a user message.
     ///
     /// # Errors
+    ///
     /// As [`Self::lease_run`] and [`HeldRun::prepare_continuation`], or the store cannot be written.
-    pub async fn continue_run(
+    pub async fn continue_with_message(
         &self,
-        which: impl Into<WhichRun>,
+        which: impl Into<RunSelector>,
         message: impl Into<Arc<str>>,
         options: RunOptions,
     ) -> Result<RunHandle, RunError> {
-        let leased_run = self.lease_run(which).await?;
+        let leased_run = self.lease_and_load_run(which).await?;
         leased_run
             .prepare_continuation(message, RunContext::default(), options)?
-            .start()
+            .start_and_spawn()
             .await
     }
 
-    /// Returns the file of an ensemble, for a person who is in the caller's folder.
+    /// Resolves the file of an ensemble from its name or path, relative to the folder of the project.
     pub(crate) fn resolve_ensemble_file(&self, named: &str) -> Result<PathBuf, RunError> {
         Ok(self.project.resolve_ensemble_file(named)?)
     }
 }
 
-impl HeldRun {
-    /// Returns the run as it is recorded.
+impl LeasedRun {
+    /// Returns the recorded run.
     pub fn recorded_run(&self) -> &RecordedRun {
         &self.recorded_run
     }
 
-    /// Makes the run ready to go on from where it stopped.
+    /// Prepares the run to be resumed where it stopped.
     ///
     /// # Errors
-    /// The run has ended, an agent cannot run, or an option does not fit the ensemble.
+    ///
+    /// The run has ended, an agent cannot run, or an option does not match the ensemble.
     pub fn prepare_resume(self, options: RunOptions) -> Result<ReadyRun, RunError> {
-        if self.recorded_run.has_ended() {
+        if self.recorded_run.has_final_end() {
             return Err(RunError::IsOver(self.recorded_run.run.id().clone()));
         }
         let first = Event::RunResumed(RunResumed {
-            program: PROGRAM.to_owned(),
-            again: agents_to_rerun(&self.recorded_run.prepared, &self.recorded_run.state),
+            program: PROGRAM_VERSION.to_owned(),
+            again: list_agents_to_rerun(&self.recorded_run.prepared, &self.recorded_run.state),
             ..RunResumed::default()
         });
         self.prepare_next_segment(first, options)
     }
 
-    /// Makes a run that has ended ready to go on with a user message, and with the values of `set` in its context and in
-    /// place of its inputs. The turn that is open in a run that was cancelled or timed out is abandoned.
+    /// Prepares an ended run to be continued with a user message and the values of `set` for its inputs and context. Abandons the open turn
+    /// of a cancelled or timed-out run, and kills its leftover processes.
     ///
     /// # Errors
-    /// The run has not ended or waits for input, an agent cannot run, or an option or a value does not fit the ensemble.
+    ///
+    /// The run has not ended or waits for input, an agent cannot run, or an option or a value does not match the ensemble.
     pub fn prepare_continuation(
         self,
         message: impl Into<Arc<str>>,
         set: RunContext,
         mut options: RunOptions,
     ) -> Result<ReadyRun, RunError> {
-        if !self.recorded_run.can_continue() {
+        if !self.recorded_run.can_continue_with_message() {
             return Err(RunError::NotEnded(self.recorded_run.run.id().clone()));
         }
         let set = InputValues {
@@ -404,9 +416,10 @@ impl HeldRun {
         self.prepare_next_segment(Event::MessageAdded(message), options)
     }
 
+    /// Builds the agents, and prepares the recorded run to continue with this first event.
     fn prepare_next_segment(self, mut first: Event, mut options: RunOptions) -> Result<ReadyRun, RunError> {
         let recorded = self.recorded_run;
-        options.keep_replacements(recorded.start_event()?, |_| true);
+        options.inherit_replacements(recorded.start_event()?, |_| true);
         let models = match options.models.is_empty() {
             true => recorded.start_event()?.models.clone(),
             false => options.models.clone(),
@@ -415,7 +428,7 @@ impl HeldRun {
             .runs
             .agent_build_options(recorded.prepared.clone(), options, &models)
             .build_agents()?;
-        let definitions = Some(built_agents.current_definitions());
+        let definitions = Some(built_agents.compute_current_definitions());
         if definitions != RecordedDefinitions::from_records(&recorded.journal.records).latest {
             match &mut first {
                 Event::RunResumed(resumed) => resumed.definitions = definitions,

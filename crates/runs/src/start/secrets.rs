@@ -1,6 +1,6 @@
-//! Which variables of the environment are secrets of a run.
+//! The environment variables that are secrets of a run.
 //!
-//! Invariant: they are known before anything starts.
+//! Invariant: secrets are known before any process or request is started.
 
 use std::path::Path;
 
@@ -12,25 +12,30 @@ use ensemble_language::ensemble::{
 use ensemble_language::profiles::ModelProfiles;
 use ensemble_process::is_minimal_variable;
 use ensemble_project::ProjectError;
-use ensemble_project::nested::load_named_ensembles;
+use ensemble_project::nested::load_nested_unchecked;
 
 use crate::drive::client_servers::list_secret_argument_values;
 use crate::drive::host::RunHost;
 use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
 use crate::project::Project;
 
-/// Adds what the ensemble and its profiles make a secret: keys of providers, all values of the environment that a file
-/// names, and keys in the arguments of servers. Child processes do not inherit the keys, nor what profiles name.
-pub(crate) fn add_secrets(ensemble: &Ensemble, profiles: &ModelProfiles, host: &RunHost, secrets: &Secrets) {
-    let of_profiles = profiles.written_profiles().flat_map(profile_variables);
+/// Adds the secrets of the ensemble and its profiles: keys of providers, all environment values that files name, and keys in arguments of
+/// servers. Withholds the keys, and the variables of profiles, from child processes.
+pub(crate) fn register_ensemble_secrets(
+    ensemble: &Ensemble,
+    profiles: &ModelProfiles,
+    host: &RunHost,
+    secrets: &Secrets,
+) {
+    let of_profiles = profiles.source_profiles().flat_map(list_profile_variables);
     let of_providers: Vec<&str> = list_key_variables().collect();
     let mut values = Vec::new();
     let withheld = of_providers.into_iter().chain(of_profiles);
     for variable in withheld.filter(|variable| !is_minimal_variable(variable)) {
-        secrets.withhold_variable(variable);
+        secrets.withhold_from_children(variable);
         values.extend(host.read_variable(variable));
     }
-    let listed = setting_variables(ensemble).chain(sandbox_variables(ensemble));
+    let listed = list_setting_variables(ensemble).chain(list_sandbox_variables(ensemble));
     for variable in listed.filter(|variable| !is_minimal_variable(variable)) {
         values.extend(host.read_variable(variable));
     }
@@ -51,14 +56,15 @@ pub(crate) fn add_secrets(ensemble: &Ensemble, profiles: &ModelProfiles, host: &
             values.extend(keys.into_iter().map(str::to_owned));
         }
     }
-    secrets.add_values(values.iter().map(String::as_str));
+    secrets.add_secrets(values.iter().map(String::as_str));
 }
 
-/// Returns the secrets of all runs of this ensemble: those of the ensemble, of the ensembles that it names, and of this program.
+/// Collects the secrets of all runs of this ensemble: those of the ensemble, its nested ensembles and this program.
 ///
 /// # Errors
+///
 /// A configuration cannot be read.
-pub(crate) fn collect_secrets(
+pub(crate) fn collect_run_secrets(
     prepared: &PreparedEnsemble,
     project: &Project,
     host: &RunHost,
@@ -68,18 +74,19 @@ pub(crate) fn collect_secrets(
     host.default_client_servers().register_secrets(&secrets);
     let add_ensemble = |ensemble: &Ensemble, folder: &Path| -> Result<(), ProjectError> {
         let profiles = collect_profiles(ensemble, folder, Vec::new(), project)?;
-        add_secrets(ensemble, &profiles, host, &secrets);
+        register_ensemble_secrets(ensemble, &profiles, host, &secrets);
         Ok(())
     };
     let ensemble = prepared.plan.ensemble();
     add_ensemble(ensemble, &prepared.folder)?;
-    for (path, nested) in load_named_ensembles(ensemble, Path::new(prepared.source.name()), project) {
+    for (path, nested) in load_nested_unchecked(ensemble, Path::new(prepared.source.name()), project) {
         add_ensemble(&nested, &ensemble_folder(&path, project))?;
     }
     Ok(secrets)
 }
 
-fn profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
+/// Lists the environment variables that a profile names: of its key and of its headers.
+fn list_profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
     let headers = profile.headers.iter().filter_map(|(_, text)| match text {
         ConfiguredHeader::Env(variable) => Some(variable.as_str()),
         ConfiguredHeader::Text(_) => None,
@@ -87,8 +94,8 @@ fn profile_variables(profile: &ModelProfile) -> impl Iterator<Item = &str> {
     profile.api_key_env.as_deref().into_iter().chain(headers)
 }
 
-/// Returns the variables that agents and tools name by `{env: NAME}`, or in a list.
-fn setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
+/// Lists the variables that agents and tools name with `{env: NAME}`, or in a list.
+fn list_setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     let agents = ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Script { env, .. } => Some(env.as_slice()),
         AgentKind::Llm(llm) => llm.acp_agent().map(|acp| acp.program.declared_variables()),
@@ -110,8 +117,8 @@ fn setting_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
         })
 }
 
-/// Returns the variables that sandboxes let through.
-fn sandbox_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
+/// Lists the variables that sandboxes allow.
+fn list_sandbox_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     let agents = ensemble.agents.iter().filter_map(|agent| agent.sandbox.as_deref());
     let tools = ensemble.tools.iter().filter_map(|(_, tool)| match &tool.kind {
         ToolKind::Script { sandbox, .. } | ToolKind::Mcp(McpServer::Command { sandbox, .. }) => sandbox.as_deref(),

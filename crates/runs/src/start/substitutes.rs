@@ -1,6 +1,6 @@
-//! Texts in the place of agents, and models in the place of people, for one run and those inside it.
+//! The stubs that replace agents, and the models that answer for input agents, of a run and its nested runs.
 //!
-//! Invariant: the start of the run records them, and a name that no agent has is an error.
+//! Invariant: the first event of the run records the replacements, and a name without an agent is an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use ensemble_agents::agent::kinds::generator::ResponseGenerator;
 use ensemble_core::conversation::RunStarted;
 use ensemble_core::reply;
 use ensemble_core::request::{AnswerRefusal, RequestAddress};
-use ensemble_core::runner::{AttemptLedger, AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::runner::{AttemptEnd, AttemptLedger, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::{ExecutionFailure, JsonMap};
 use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
@@ -19,19 +19,19 @@ use crate::error::RunError;
 use crate::options::replacements::AgentReplacements;
 use crate::options::run_options::RunOptions;
 
-/// The way in which a text becomes an output: as for the agent itself.
+/// The conversion of a stub's text to an output, as for the agent itself.
 #[derive(Debug, Clone, Copy)]
-pub enum OutputMode {
+pub enum StubOutputMode {
     /// The reply of a model.
     Reply,
     /// The reply of a model that is asked for JSON.
     ReplyAsked,
-    /// What a program prints.
+    /// The output that a program prints.
     Printed,
 }
 
-impl OutputMode {
-    /// Of this agent.
+impl StubOutputMode {
+    /// Returns the mode of this agent.
     pub fn for_agent(agent: &Agent) -> Self {
         match (&agent.kind, &agent.output_schema) {
             (AgentKind::Llm(_), Some(_)) => Self::ReplyAsked,
@@ -40,33 +40,34 @@ impl OutputMode {
         }
     }
 
-    /// Returns the output that the text means.
+    /// Converts the text to the output.
     ///
     /// # Errors
-    /// It means none.
-    pub fn parse_output(self, text: &str, ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
+    ///
+    /// The text is not a valid output.
+    pub fn text_to_output(self, text: &str, ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
         match self {
-            Self::Reply => Ok(reply::parse_plain_reply(text)),
-            Self::ReplyAsked => Ok(reply::parse_json_reply(text)),
+            Self::Reply => Ok(reply::parse_reply_without_schema(text)),
+            Self::ReplyAsked => Ok(reply::parse_reply_with_schema(text)),
             Self::Printed => output::output_from_text(text, ledger),
         }
     }
 }
 
-/// The replacements of agents of a run, by their names; `outer.inner` names the agent `inner` of the ensemble `outer`. A stub
-/// of an input agent is an answer, so its name can be every name of a question: `outer[part].inner`, or `inner` if unique.
+/// The replacements of agents of a run, by name. `outer.inner` names the agent `inner` of the ensemble `outer`. A stub of an input agent
+/// can have every name of a question: `outer[part].inner`, or `inner` if unique.
 pub(crate) struct RunReplacements {
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     /// The profile of each agent, or [`RunStarted::GENERATOR`].
     responders: BTreeMap<Arc<str>, Arc<str>>,
     generators: BTreeMap<Arc<str>, Arc<dyn ResponseGenerator>>,
-    /// The agents that were made ready.
-    ready_agents: Mutex<BTreeMap<String, ReplaceableKind>>,
+    /// The agents that were built, with their kinds.
+    ready_agents: Mutex<BTreeMap<String, ReplaceableAgentKind>>,
 }
 
-/// The kind of an agent, as far as it decides what can replace the agent.
+/// The kind of an agent, as far as the kind decides which replacements are possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReplaceableKind {
+enum ReplaceableAgentKind {
     /// An input agent: a stub is its answer, and a model can answer.
     Person,
     /// A script agent: a model can answer in its place.
@@ -75,7 +76,8 @@ enum ReplaceableKind {
     Other,
 }
 
-impl ReplaceableKind {
+impl ReplaceableAgentKind {
+    /// Returns the kind of this agent.
     fn for_agent(agent: &Agent) -> Self {
         match agent.kind {
             AgentKind::Input(_) => Self::Person,
@@ -86,9 +88,9 @@ impl ReplaceableKind {
 }
 
 impl RunReplacements {
-    /// Returns the replacements of the options, if there are any.
+    /// Creates the replacements of the options. Returns `None` if there are none.
     pub(crate) fn from_options(options: &RunOptions) -> Option<Arc<Self>> {
-        let responders = options.list_responders();
+        let responders = options.recorded_responders();
         let is_empty = options.stubs.is_empty() && responders.is_empty();
         (!is_empty).then(|| {
             Arc::new(Self {
@@ -100,7 +102,7 @@ impl RunReplacements {
         })
     }
 
-    /// For the agents of the outermost ensemble.
+    /// Returns the replacements for the agents of the outermost ensemble.
     pub(crate) fn for_outermost(self: &Arc<Self>) -> Arc<dyn AgentReplacements> {
         Arc::new(EnsembleReplacements {
             all: self.clone(),
@@ -108,15 +110,15 @@ impl RunReplacements {
         })
     }
 
-    /// Refuses names that no agent of this ensemble has, and agents of the wrong kind. Names of agents inside others are
-    /// known when all are ready.
+    /// Refuses names that no agent of this ensemble has, and agents of the wrong kind. Names of nested agents are checked later.
     ///
     /// # Errors
+    ///
     /// A name is wrong.
-    pub(crate) fn check_own(&self, ensemble: &Ensemble) -> Result<(), RunError> {
+    pub(crate) fn check_outermost_names(&self, ensemble: &Ensemble) -> Result<(), RunError> {
         let agents = ensemble.agents.iter();
-        let own_agents: BTreeMap<String, ReplaceableKind> = agents
-            .map(|agent| (agent.name.to_string(), ReplaceableKind::for_agent(agent)))
+        let own_agents: BTreeMap<String, ReplaceableAgentKind> = agents
+            .map(|agent| (agent.name.to_string(), ReplaceableAgentKind::for_agent(agent)))
             .collect();
         let has_nested_ensembles = ensemble.agents.iter().any(|agent| match &agent.kind {
             AgentKind::Ensemble { .. } => true,
@@ -127,18 +129,19 @@ impl RunReplacements {
             !own_agents.contains_key(name) && find_similar_word(name, own_agents.keys().map(String::as_str)).is_some()
         };
         self.check_replaced_once()?;
-        self.check_names(&own_agents, |name| {
+        self.check_replacement_names(&own_agents, |name| {
             name.contains('.') || has_nested_ensembles && !is_typo(name)
         })
     }
 
-    /// Refuses names of agents that were not made ready, and agents of the wrong kind.
+    /// Refuses names of agents that were not built, and agents of the wrong kind.
     ///
     /// # Errors
+    ///
     /// A name is wrong.
-    pub(crate) fn check_all(&self) -> Result<(), RunError> {
+    pub(crate) fn check_all_names(&self) -> Result<(), RunError> {
         let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check_names(&ready_agents, |_| false)
+        self.check_replacement_names(&ready_agents, |_| false)
     }
 
     /// Refuses an agent with a stub for which a model or a generator answers too.
@@ -149,29 +152,29 @@ impl RunReplacements {
         }
     }
 
-    /// Returns the answers of the stubs of input agents, by their names.
-    pub(crate) fn list_stub_answers(&self) -> Vec<(Arc<str>, Arc<str>)> {
+    /// Lists the answers of the stubs of input agents, by name.
+    pub(crate) fn list_input_stub_answers(&self) -> Vec<(Arc<str>, Arc<str>)> {
         let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
         let is_person = |name: &Arc<str>| match ready_agents.get(&**name) {
-            Some(kind) => *kind == ReplaceableKind::Person,
-            None => !list_named_people(name, &ready_agents).is_empty(),
+            Some(kind) => *kind == ReplaceableAgentKind::Person,
+            None => !list_matching_input_agents(name, &ready_agents).is_empty(),
         };
         let stubs = self.stubs.iter().filter(|(name, _)| is_person(name));
         stubs.map(|(name, text)| (name.clone(), text.clone())).collect()
     }
 
     /// Checks the names of stubs and responders. `is_left` decides whether the name is checked later.
-    fn check_names(
+    fn check_replacement_names(
         &self,
-        agents: &BTreeMap<String, ReplaceableKind>,
+        agents: &BTreeMap<String, ReplaceableAgentKind>,
         is_left: impl Fn(&str) -> bool,
     ) -> Result<(), RunError> {
         let all = || agents.keys().map(String::as_str);
         for name in self.stubs.keys().filter(|name| !agents.contains_key(&***name)) {
-            match list_named_people(name, agents).as_slice() {
+            match list_matching_input_agents(name, agents).as_slice() {
                 _ if is_left(name) => {}
-                [] => return Err(no_agent_error(name, all())),
-                people @ [person, _, ..] if person.is_named(name) => {
+                [] => return Err(unknown_agent_error(name, all())),
+                people @ [person, _, ..] if person.ends_with_agent(name) => {
                     return Err(RunError::Answer(AnswerRefusal::Ambiguous {
                         given: name.to_string(),
                         pending: people.to_vec(),
@@ -181,33 +184,33 @@ impl RunReplacements {
             }
         }
         for (name, profile) in &self.responders {
-            let is_generator = **profile == *RunStarted::GENERATOR;
+            let is_generator = **profile == *RunStarted::GENERATOR_RESPONDER;
             if is_generator && !self.generators.contains_key(name) {
                 return Err(RunError::NoGenerator(name.to_string()));
             }
             match agents.get(&**name) {
-                Some(ReplaceableKind::Person | ReplaceableKind::Script) => {}
+                Some(ReplaceableAgentKind::Person | ReplaceableAgentKind::Script) => {}
                 // The agents of nested ensembles, for which a model can answer, are not known yet.
-                Some(ReplaceableKind::Other) | None if is_left(name) => {}
-                Some(ReplaceableKind::Other) => {
-                    let possible = agents.iter().filter(|(_, kind)| **kind != ReplaceableKind::Other);
+                Some(ReplaceableAgentKind::Other) | None if is_left(name) => {}
+                Some(ReplaceableAgentKind::Other) => {
+                    let possible = agents.iter().filter(|(_, kind)| **kind != ReplaceableAgentKind::Other);
                     return Err(RunError::RespondsForNobody {
                         agent: name.to_string(),
                         possible: possible.map(|(name, _)| name.clone()).collect(),
                     });
                 }
-                None => return Err(no_agent_error(name, all())),
+                None => return Err(unknown_agent_error(name, all())),
             }
         }
         Ok(())
     }
 }
 
-/// Lists the input agents that a name means most precisely.
-fn list_named_people(name: &str, agents: &BTreeMap<String, ReplaceableKind>) -> Vec<RequestAddress> {
-    let people = agents.iter().filter(|(_, kind)| **kind == ReplaceableKind::Person);
+/// Lists the addresses of the input agents that the name matches most precisely.
+fn list_matching_input_agents(name: &str, agents: &BTreeMap<String, ReplaceableAgentKind>) -> Vec<RequestAddress> {
+    let people = agents.iter().filter(|(_, kind)| **kind == ReplaceableAgentKind::Person);
     let addresses: Vec<RequestAddress> = people.filter_map(|(path, _)| path.parse().ok()).collect();
-    let precision = |address: &RequestAddress| address.match_declared_name(name);
+    let precision = |address: &RequestAddress| address.match_declared_precision(name);
     let Some(best) = addresses.iter().filter_map(precision).max() else {
         return Vec::new();
     };
@@ -216,7 +219,7 @@ fn list_named_people(name: &str, agents: &BTreeMap<String, ReplaceableKind>) -> 
 }
 
 /// Returns the error for a name that no agent has. The agent of a nested ensemble may be named without the ensemble.
-fn no_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) -> RunError {
+fn unknown_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) -> RunError {
     let is_nested = |path: &&str| path.strip_suffix(name).is_some_and(|outer| outer.ends_with('.'));
     let similar = all
         .clone()
@@ -230,15 +233,15 @@ fn no_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) ->
 }
 
 impl RunOptions {
-    /// Returns who answers for agents, as the run records it: the profiles of models, and generators.
-    pub(crate) fn list_responders(&self) -> BTreeMap<Arc<str>, Arc<str>> {
+    /// Returns the responders of agents as the run records them: model profiles, and generators by a fixed word.
+    pub(crate) fn recorded_responders(&self) -> BTreeMap<Arc<str>, Arc<str>> {
         let generators = self.generators.keys();
-        let generators = generators.map(|agent| (agent.clone(), RunStarted::GENERATOR.into()));
+        let generators = generators.map(|agent| (agent.clone(), RunStarted::GENERATOR_RESPONDER.into()));
         self.responders.clone().into_iter().chain(generators).collect()
     }
 
     /// Keeps what stood in for agents in the run from which this one goes on, where nothing else is given for the agent.
-    pub(crate) fn keep_replacements(&mut self, before: &RunStarted, has: impl Fn(&str) -> bool) {
+    pub(crate) fn inherit_replacements(&mut self, before: &RunStarted, has: impl Fn(&str) -> bool) {
         let is_there = |name: &Arc<str>| name.match_indices('.').any(|(end, _)| has(&name[..end])) || has(name);
         let keep_present = |all: &BTreeMap<Arc<str>, Arc<str>>| -> BTreeMap<Arc<str>, Arc<str>> {
             let present_entries = all.iter().filter(|(name, _)| is_there(name));
@@ -255,7 +258,7 @@ impl RunOptions {
     }
 }
 
-/// The substitutes for the agents of one ensemble.
+/// The replacements for the agents of one ensemble.
 struct EnsembleReplacements {
     all: Arc<RunReplacements>,
     /// The agents around the ensemble.
@@ -263,7 +266,8 @@ struct EnsembleReplacements {
 }
 
 impl EnsembleReplacements {
-    fn agent_path(&self, agent: &str) -> String {
+    /// Returns the path of an agent of this ensemble, from the outermost ensemble.
+    fn full_agent_path(&self, agent: &str) -> String {
         format!("{}{agent}", self.outer_path)
     }
 }
@@ -274,16 +278,16 @@ impl AgentReplacements for EnsembleReplacements {
     }
 
     fn find_execution_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
-        let path = self.agent_path(&agent.name);
-        let kind = ReplaceableKind::for_agent(agent);
+        let path = self.full_agent_path(&agent.name);
+        let kind = ReplaceableAgentKind::for_agent(agent);
         // The stub of an input agent is an answer.
-        let is_answer = kind == ReplaceableKind::Person;
+        let is_answer = kind == ReplaceableAgentKind::Person;
         let stub = self.all.stubs.get(path.as_str()).filter(|_| !is_answer).cloned();
         let mut ready_agents = self.all.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
         ready_agents.insert(path, kind);
         stub.map(|text| {
-            let reading = OutputMode::for_agent(agent);
-            Arc::new(TextRunner { text, mode: reading }) as Arc<dyn Runner>
+            let reading = StubOutputMode::for_agent(agent);
+            Arc::new(StubTextRunner { text, mode: reading }) as Arc<dyn Runner>
         })
     }
 
@@ -292,12 +296,17 @@ impl AgentReplacements for EnsembleReplacements {
     }
 
     fn find_responder_profile(&self, agent: &Agent) -> Option<Arc<str>> {
-        let profile = self.all.responders.get(self.agent_path(&agent.name).as_str());
-        profile.filter(|profile| ***profile != *RunStarted::GENERATOR).cloned()
+        let profile = self.all.responders.get(self.full_agent_path(&agent.name).as_str());
+        profile
+            .filter(|profile| ***profile != *RunStarted::GENERATOR_RESPONDER)
+            .cloned()
     }
 
     fn find_response_generator(&self, agent: &Agent) -> Option<Arc<dyn ResponseGenerator>> {
-        self.all.generators.get(self.agent_path(&agent.name).as_str()).cloned()
+        self.all
+            .generators
+            .get(self.full_agent_path(&agent.name).as_str())
+            .cloned()
     }
 
     fn for_nested_agent(&self, agent: &str) -> Arc<dyn AgentReplacements> {
@@ -308,17 +317,17 @@ impl AgentReplacements for EnsembleReplacements {
     }
 }
 
-/// Gives a text, as the agent would put it out.
-struct TextRunner {
+/// A runner that returns the text of a stub, converted as an output of the agent.
+struct StubTextRunner {
     text: Arc<str>,
-    mode: OutputMode,
+    mode: StubOutputMode,
 }
 
-impl Runner for TextRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
-        let observed = match self.mode.parse_output(&self.text, &execution.ledger) {
-            Ok(output) => AttemptOutcome::from_output(output),
-            Err(failure) => AttemptOutcome::from_failure(failure.kind, failure.error),
+impl Runner for StubTextRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
+        let observed = match self.mode.text_to_output(&self.text, &execution.ledger) {
+            Ok(output) => AttemptEnd::from_output(output),
+            Err(failure) => AttemptEnd::from_failure(failure.kind, failure.error),
         };
         Box::pin(std::future::ready(observed))
     }

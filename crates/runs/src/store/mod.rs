@@ -1,3 +1,3 @@
-//! Runs in files.
+//! The stores of runs.
 
 pub mod files;

@@ -1,19 +1,19 @@
 use serde_json::json;
 
-use super::super::budget::READ_BUDGET;
-use super::super::{Script, broken_failure};
+use super::super::budget::INITIAL_READ_BUDGET;
+use super::super::{Script, engine_crash_failure};
 use super::*;
 use ensemble_language::data::RunContext;
 
 fn attempt(text: &str, variables: &[(&'static str, ScriptVariable)]) -> Option<Result<Value, ScriptFailure>> {
     let script = Script::compile(text).expect("a script");
     assert!(can_run_inline(&script.ast, &script.words), "{text}");
-    run_inline(&script.ast, &script.words, variables)
+    try_run_inline(&script.ast, &script.words, variables)
 }
 
 /// Returns a context with a value that is too large to be handed over.
 fn context() -> ScriptVariable {
-    let large = json!(vec![1; READ_BUDGET]);
+    let large = json!(vec![1; INITIAL_READ_BUDGET]);
     let entries = [("small", json!(1)), ("large", large)];
     let entries = entries.map(|(key, value)| (Arc::from(key), Arc::new(value)));
     ScriptVariable::Context(Arc::new(RunContext::from_iter(entries)))
@@ -60,8 +60,8 @@ fn what_needs_more_is_given_up() {
 
 #[test]
 fn what_is_handed_over_is_bounded_where_it_is_read() {
-    let long: Arc<str> = "x".repeat(READ_BUDGET * 64).into();
-    let many: Vec<_> = (0..READ_BUDGET)
+    let long: Arc<str> = "x".repeat(INITIAL_READ_BUDGET * 64).into();
+    let many: Vec<_> = (0..INITIAL_READ_BUDGET)
         .map(|at| (Arc::from(at.to_string()), Arc::new(json!(at))))
         .collect();
     for variable in [
@@ -110,7 +110,7 @@ fn a_small_stack_is_enough() {
         let script = Script::compile(&text).expect("a script");
         assert!(can_run_inline(&script.ast, &script.words), "{text}");
         let thread = std::thread::Builder::new().stack_size(1 << 20);
-        let thread = thread.spawn(move || run_inline::<&str>(&script.ast, &script.words, &[]));
+        let thread = thread.spawn(move || try_run_inline::<&str>(&script.ast, &script.words, &[]));
         let ended = thread.expect("a thread").join().expect("it ended");
         assert!(matches!(ended, Some(Ok(_))), "{text}: {ended:?}");
     }
@@ -118,6 +118,6 @@ fn a_small_stack_is_enough() {
 
 #[test]
 fn a_defect_of_the_engine_is_a_failure() {
-    assert_eq!(attempt("break_down()", &[]), Some(Err(broken_failure())));
+    assert_eq!(attempt("break_down()", &[]), Some(Err(engine_crash_failure())));
     assert_eq!(attempt("1", &[]), Some(Ok(json!(1))));
 }

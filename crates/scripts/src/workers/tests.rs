@@ -6,12 +6,12 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
-fn workers() -> &'static ScriptWorkers {
-    Box::leak(Box::new(ScriptWorkers::new()))
+fn workers() -> &'static WorkerPool {
+    Box::leak(Box::new(WorkerPool::new()))
 }
 
 /// Waits until so many threads have nothing to do.
-fn idle(workers: &ScriptWorkers, count: usize) {
+fn idle(workers: &WorkerPool, count: usize) {
     for _ in 0..LONG.as_millis() {
         if workers.lock_state().idle == count {
             return;
@@ -22,7 +22,7 @@ fn idle(workers: &ScriptWorkers, count: usize) {
 }
 
 /// On which thread a job runs once it is known that there is one idle thread.
-fn next_thread(workers: &'static ScriptWorkers) -> ThreadId {
+fn next_thread(workers: &'static WorkerPool) -> ThreadId {
     idle(workers, 1);
     let id = workers.run_and_wait(|| thread::current().id()).expect("a thread");
     idle(workers, 1);
@@ -70,14 +70,14 @@ fn more_threads_come_where_work_waits_for_long() {
     let workers = workers();
     let ((arrived, arrivals), (release, released)) = (channel(), channel::<()>());
     let released = Arc::new(Mutex::new(released));
-    let count = AT_ONCE * 3;
+    let count = MAX_IMMEDIATE_THREADS * 3;
     for _ in 0..count {
         let (arrived, released) = (arrived.clone(), Arc::clone(&released));
         let job = move || {
             arrived.send(()).expect("counted");
             let _released = released.lock().map(|released| released.recv());
         };
-        workers.submit_job(Box::new(job), JobUrgency::InTurn);
+        workers.submit_job(Box::new(job), JobPriority::InTurn);
     }
     for at in 0..count {
         assert!(arrivals.recv_timeout(LONG).is_ok(), "job {at} has not begun");
@@ -93,10 +93,10 @@ fn who_stands_still_does_not_wait_for_the_watch() {
     workers.lock_state().watched = true;
     let (release, released) = channel::<()>();
     let released = Arc::new(Mutex::new(released));
-    for _ in 0..AT_ONCE + 1 {
+    for _ in 0..MAX_IMMEDIATE_THREADS + 1 {
         let released = Arc::clone(&released);
         let job = move || drop(released.lock().map(|released| released.recv()));
-        workers.submit_job(Box::new(job), JobUrgency::InTurn);
+        workers.submit_job(Box::new(job), JobPriority::InTurn);
     }
     let (answer, answers) = channel();
     thread::spawn(move || answer.send(workers.run_and_wait(|| 7)));
@@ -120,42 +120,39 @@ fn many_jobs_start_few_threads() {
     let mut state = state(2, 1);
     let mut starts = Vec::new();
     for _ in 0..1_000 {
-        state.push_job(Box::new(|| ()), JobUrgency::InTurn);
-        starts.push(state.plan_start(JobUrgency::InTurn));
+        state.queue_job(Box::new(|| ()), JobPriority::InTurn);
+        starts.push(state.plan_thread_start(JobPriority::InTurn));
     }
     let expected = [
-        ThreadStart::Nothing,
-        ThreadStart::Worker,
-        ThreadStart::Worker,
-        ThreadStart::Watch,
+        ThreadToStart::Nothing,
+        ThreadToStart::Worker,
+        ThreadToStart::Worker,
+        ThreadToStart::Watch,
     ];
     assert_eq!(starts[..4], expected);
-    assert!(starts[4..].iter().all(|start| *start == ThreadStart::Nothing));
-    assert_eq!((state.threads, state.watched), (AT_ONCE, true));
+    assert!(starts[4..].iter().all(|start| *start == ThreadToStart::Nothing));
+    assert_eq!((state.threads, state.watched), (MAX_IMMEDIATE_THREADS, true));
 }
 
 #[test]
 fn only_work_that_waits_from_one_look_to_the_next_brings_threads() {
     let mut state = state(4, 0);
     for _ in 0..10 {
-        state.push_job(Box::new(|| ()), JobUrgency::InTurn);
+        state.queue_job(Box::new(|| ()), JobPriority::InTurn);
     }
-    assert_eq!(state.count_missing_threads(0), 0, "all have come since");
-    assert_eq!(state.count_missing_threads(3), 3);
-    assert_eq!(state.count_missing_threads(10), 7, "at most as many as there are");
+    assert_eq!(state.add_missing_threads(0), 0, "all have come since");
+    assert_eq!(state.add_missing_threads(3), 3);
+    assert_eq!(state.add_missing_threads(10), 7, "at most as many as there are");
     state.threads = MOST - 1;
-    assert_eq!(
-        (state.count_missing_threads(10), state.count_missing_threads(10)),
-        (1, 0)
-    );
+    assert_eq!((state.add_missing_threads(10), state.add_missing_threads(10)), (1, 0));
 }
 
 #[test]
 fn jobs_are_lost_only_where_there_is_no_thread_at_all() {
     let mut state = state(2, 0);
-    state.push_job(Box::new(|| ()), JobUrgency::InTurn);
-    assert!(state.handle_missing_thread().is_empty());
-    assert_eq!(state.handle_missing_thread().len(), 1);
+    state.queue_job(Box::new(|| ()), JobPriority::InTurn);
+    assert!(state.handle_spawn_failure().is_empty());
+    assert_eq!(state.handle_spawn_failure().len(), 1);
     assert_eq!(state.threads, 0);
 }
 
@@ -163,9 +160,9 @@ fn jobs_are_lost_only_where_there_is_no_thread_at_all() {
 async fn a_thread_that_is_lost_is_replaced_until_too_many_are() {
     let workers = workers();
     // Nothing counts memory here, so the thread is told that it is lost.
-    for lost in 1..=LOST {
+    for lost in 1..=MAX_LOST_THREADS {
         workers.lock_state().threads += 1;
-        workers.remove_thread();
+        workers.count_lost_thread();
         assert_eq!(workers.lock_state().lost, lost);
         assert_eq!(workers.lock_state().threads, 0);
     }

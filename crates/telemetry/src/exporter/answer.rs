@@ -1,4 +1,4 @@
-//! One request, and what its answer means.
+//! Request to the collector, and the meaning of its response.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 const MAX_QUOTED_CHARS: usize = 200;
 
 /// Result of a request to the collector.
-pub(super) enum CollectorAnswer {
-    /// The spans were taken, but for some.
+pub(super) enum CollectorResponse {
+    /// The collector has accepted the spans, except the rejected ones.
     Accepted { rejected: u64, problem: Option<String> },
-    /// They never will be.
+    /// The collector will never accept the spans.
     Refused(String),
-    /// Nobody is there.
+    /// No program listens at the address.
     Unreachable(String),
-    /// They may be later, after this time if it is known.
+    /// The collector can accept the spans later, after this time if known.
     RetryLater(String, Option<Duration>),
 }
 
-/// Posts a body to the collector and interprets the response.
-pub(super) async fn post_body(endpoint: &CollectorEndpoint, client: &Client, body: Vec<u8>) -> CollectorAnswer {
+/// Posts a body to the collector and interprets the response, within the time limit of the endpoint.
+pub(super) async fn post_body(endpoint: &CollectorEndpoint, client: &Client, body: Vec<u8>) -> CollectorResponse {
     let kind = match endpoint.encoding {
         BodyEncoding::Protobuf => "application/x-protobuf",
         BodyEncoding::Json => "application/json",
@@ -45,11 +45,11 @@ pub(super) async fn post_body(endpoint: &CollectorEndpoint, client: &Client, bod
         Ok::<_, reqwest::Error>((status, pause, read_beginning(response).await))
     };
     match tokio::time::timeout(endpoint.timeout, response_future).await {
-        Err(_) => CollectorAnswer::RetryLater("the collector did not answer in time".to_owned(), None),
+        Err(_) => CollectorResponse::RetryLater("the collector did not answer in time".to_owned(), None),
         Ok(Err(error)) if error.is_connect() => {
-            CollectorAnswer::Unreachable("nothing listens at that address".to_owned())
+            CollectorResponse::Unreachable("nothing listens at that address".to_owned())
         }
-        Ok(Err(_)) => CollectorAnswer::RetryLater("the connection was lost".to_owned(), None),
+        Ok(Err(_)) => CollectorResponse::RetryLater("the connection was lost".to_owned(), None),
         Ok(Ok((status, pause, body))) => interpret_response(status, pause, &body, endpoint.encoding),
     }
 }
@@ -60,17 +60,17 @@ fn interpret_response(
     pause: Option<Duration>,
     body: &[u8],
     encoding: BodyEncoding,
-) -> CollectorAnswer {
+) -> CollectorResponse {
     let problem = format!("the collector answered with HTTP {}", status.as_u16());
     match status.as_u16() {
         200..=299 => parse_success_body(body, encoding),
-        429 | 502 | 503 | 504 => CollectorAnswer::RetryLater(problem, pause),
-        _ => CollectorAnswer::Refused(problem),
+        429 | 502 | 503 | 504 => CollectorResponse::RetryLater(problem, pause),
+        _ => CollectorResponse::Refused(problem),
     }
 }
 
-/// Parses the body of a success, which can be a partial one.
-fn parse_success_body(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
+/// Parses the body of a success, in which the collector can reject some spans.
+fn parse_success_body(body: &[u8], encoding: BodyEncoding) -> CollectorResponse {
     let read = match encoding {
         BodyEncoding::Protobuf => ExportTraceServiceResponse::decode(body)
             .ok()
@@ -93,7 +93,7 @@ fn parse_success_body(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
         (_, true) => Some("the collector rejected the spans".to_owned()),
         (_, false) => Some(format!("the collector reported: {error_message}")),
     };
-    CollectorAnswer::Accepted { rejected, problem }
+    CollectorResponse::Accepted { rejected, problem }
 }
 
 /// Parses the pause in seconds that the collector requests.
@@ -103,7 +103,7 @@ fn parse_retry_after(response: &Response) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Reads the beginning of the body.
+/// Reads the body of the response up to a maximum size. A lost connection ends the body.
 async fn read_beginning(mut response: Response) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < MAX_ANSWER_BYTES

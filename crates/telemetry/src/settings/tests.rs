@@ -120,17 +120,17 @@ fn samplers_follow_the_parent_or_a_share() {
     let high = [255; 16];
     let usual = read(&[]).expect("it is on").sampler;
     assert!(
-        usual.should_sample(&high, None)
-            && usual.should_sample(&high, Some(true))
-            && !usual.should_sample(&low, Some(false))
+        usual.should_export(&high, None)
+            && usual.should_export(&high, Some(true))
+            && !usual.should_export(&low, Some(false))
     );
-    assert!(sampler("always_on", "").should_sample(&high, Some(false)));
-    assert!(!sampler("always_off", "").should_sample(&low, Some(true)));
-    assert!(!sampler("parentbased_always_off", "").should_sample(&low, None));
+    assert!(sampler("always_on", "").should_export(&high, Some(false)));
+    assert!(!sampler("always_off", "").should_export(&low, Some(true)));
+    assert!(!sampler("parentbased_always_off", "").should_export(&low, None));
     let half = sampler("traceidratio", "0.5");
-    assert!(half.should_sample(&low, Some(false)) && !half.should_sample(&high, Some(true)));
+    assert!(half.should_export(&low, Some(false)) && !half.should_export(&high, Some(true)));
     let half = sampler("parentbased_traceidratio", "0.5");
     assert!(
-        half.should_sample(&low, None) && !half.should_sample(&high, None) && half.should_sample(&high, Some(true))
+        half.should_export(&low, None) && !half.should_export(&high, None) && half.should_export(&high, Some(true))
     );
 }

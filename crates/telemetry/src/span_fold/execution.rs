@@ -1,11 +1,11 @@
-//! The span `invoke_agent`: an execution, with its requests to models, its calls of tools and its parts.
+//! Span `invoke_agent` of an execution, with its requests to models, tool calls and parts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use ensemble_core::conversation::{AttemptFailed, AttemptScope, Event, ExecutionFinished, PartEnded};
-use ensemble_core::thread::{ThreadIteration, ToolCall, ToolEnd};
+use ensemble_core::conversation::{AttemptFailed, AttemptScope, Event, ExecutionFinished, PartAttemptEnded};
+use ensemble_core::thread::{ThreadIteration, ToolCall, ToolCallEnd};
 use ensemble_core::trace::SpanContext;
 use ensemble_history::ExecutionAccount;
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::{RunSpanBuilder, to_nanoseconds};
 use crate::content;
-use crate::span::{SpanAttributes, SpanParent, error_status, new_internal_span, new_span_event};
+use crate::span::{SpanAttributes, SpanParent, error_status, new_internal_span, new_timed_event};
 
 /// Scope inside of an execution: the part, and the outer tool calls.
 type ScopeKey = (Option<Arc<str>>, Vec<Arc<str>>);
@@ -24,9 +24,9 @@ type ScopeKey = (Option<Arc<str>>, Vec<Arc<str>>);
 /// End of the span of an unfinished execution: an error, or an open question.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum UnfinishedExecutionEnd {
-    /// With this error.
+    /// The execution ended with this error.
     CutOff(&'static str),
-    /// It waits for an answer.
+    /// The execution waits for an answer.
     WaitsForAnswer,
 }
 
@@ -44,9 +44,9 @@ pub(super) struct OpenExecutionSpan {
     account: ExecutionAccount,
     model: Option<String>,
     events: Vec<SpanEvent>,
-    /// How many requests and calls there were at each place, so that each has a name of its own.
+    /// Number of requests and calls in each scope, so that each span has its own name.
     counts: HashMap<String, u32>,
-    /// When the request under way began, by place.
+    /// Start time of the running request, by scope.
     marks: HashMap<ScopeKey, u64>,
     calls: Vec<OpenCallSpan>,
     parts: HashMap<Arc<str>, (u64, u64)>,
@@ -57,7 +57,7 @@ pub(super) struct OpenExecutionSpan {
 struct OpenCallSpan {
     key: ScopeKey,
     call: ToolCall,
-    /// Its span, and when it began; `None`: it has not begun.
+    /// Context and start time of the span, if the call has started.
     begun_span: Option<(SpanContext, u64)>,
 }
 
@@ -89,8 +89,8 @@ impl OpenExecutionSpan {
         }
     }
 
-    /// Returns whether this is the span of the execution.
-    pub(super) fn is_execution(&self, agent: &str, number: u32) -> bool {
+    /// Returns whether this is the span of the execution with this number.
+    pub(super) fn has_agent_and_number(&self, agent: &str, number: u32) -> bool {
         *self.agent == *agent && self.number == number
     }
 
@@ -107,12 +107,12 @@ impl OpenExecutionSpan {
     }
 
     /// Returns the usage in this segment.
-    pub(super) fn segment_usage(&self) -> ModelUsage {
+    pub(super) fn current_segment_usage(&self) -> ModelUsage {
         self.account.current_totals().usage
     }
 
     /// Adds a span event for a question to the operator.
-    pub(super) fn add_input_request(&mut self, now: u64) {
+    pub(super) fn add_question_event(&mut self, now: u64) {
         self.add_span_event("ensemble.input_requested", now, SpanAttributes::default());
     }
 
@@ -163,7 +163,12 @@ impl OpenExecutionSpan {
     }
 
     /// Adds the spans of an attempt of a part; after the last attempt, also the span of the part.
-    pub(super) fn apply_part_end(&mut self, part: &PartEnded, fold: &RunSpanBuilder, ended: &mut Vec<Span>) {
+    pub(super) fn apply_part_attempt_end(
+        &mut self,
+        part: &PartAttemptEnded,
+        fold: &RunSpanBuilder,
+        ended: &mut Vec<Span>,
+    ) {
         let key = (Some(part.key.clone()), Vec::new());
         let took = seconds_to_nanoseconds(part.execution_time);
         let began = fold.now.saturating_sub(took).max(self.began);
@@ -219,7 +224,7 @@ impl OpenExecutionSpan {
         let mut span = self.build_span(fold);
         span.attributes = with_failure(&mut span, attributes, end.failure(), fold);
         ended.push(span);
-        fold.add_execution_span(&self);
+        fold.store_execution_span(&self);
     }
 
     /// Ends the span of an execution that is still open at the end of the segment.
@@ -238,7 +243,7 @@ impl OpenExecutionSpan {
         span.attributes = self.total_attributes().with_optional_text("error.type", error).0;
         span.status = error.and_then(|_| error_status(None));
         ended.push(span);
-        fold.add_execution_span(&self);
+        fold.store_execution_span(&self);
     }
 
     /// Builds the span with its events.
@@ -269,7 +274,7 @@ impl OpenExecutionSpan {
         self.identity_attributes()
             .with_number("ensemble.attempts", self.attempts)
             .with_optional_text("gen_ai.request.model", self.model.clone())
-            .with_usage(Some(self.segment_usage()))
+            .with_usage(Some(self.current_segment_usage()))
     }
 
     /// Returns the span context of a part.
@@ -303,7 +308,7 @@ impl OpenExecutionSpan {
 
     /// Adds an event to the span.
     fn add_span_event(&mut self, name: &str, at: u64, attributes: SpanAttributes) {
-        self.events.push(new_span_event(name, at, attributes));
+        self.events.push(new_timed_event(name, at, attributes));
     }
 
     /// Returns the earliest start time of a span in the part, or in the execution. Sets the start of an unknown part.
@@ -445,8 +450,8 @@ impl OpenExecutionSpan {
             ),
         };
         let error = match &call.end {
-            Some(ToolEnd::Error(_)) => Some("tool_error"),
-            Some(ToolEnd::Result(_)) => None,
+            Some(ToolCallEnd::Error(_)) => Some("tool_error"),
+            Some(ToolCallEnd::Result(_)) => None,
             None => Some("cancelled"),
         };
         self.add_tool_span(key, call, &context, (began.min(end), end), error, fold, ended);
@@ -503,7 +508,7 @@ impl OpenExecutionSpan {
             )
             .with_optional_text(
                 "gen_ai.tool.call.result",
-                includes_result.then(|| content::limit_length(&call.result_text())),
+                includes_result.then(|| content::limit_length(&call.text_for_model())),
             )
             .0;
         span.status = error.and_then(|_| error_status(None));

@@ -1,4 +1,4 @@
-//! The span `invoke_workflow`: a run, or what a resume or a message adds to it.
+//! Span `invoke_workflow` of a segment: a run, or the part of a run after a resumption or a message.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use opentelemetry_proto::tonic::trace::v1::span::{Event as SpanEvent, Link};
 use super::RunSpanBuilder;
 use super::execution::{OpenExecutionSpan, UnfinishedExecutionEnd};
 use crate::content;
-use crate::span::{SpanAttributes, SpanParent, error_status, new_internal_span, new_span_event, new_span_link};
+use crate::span::{SpanAttributes, SpanParent, error_status, new_internal_span, new_span_link, new_timed_event};
 
 /// First record of a segment: a start, a resumption, or a message.
 #[derive(Debug)]
 pub(super) enum SegmentStart {
-    /// The run.
+    /// The run starts.
     Started,
-    /// The run goes on from where it was cut.
+    /// The run continues after an interruption.
     Resumed,
-    /// A message goes on from the end.
+    /// A message continues the run after its end.
     Continued(Arc<str>),
 }
 
@@ -98,7 +98,7 @@ impl SegmentSpan {
             Event::PartEnded(part) => {
                 let place = scope_of_execution(part.turn, &part.agent, part.execution);
                 self.open_execution_or_new(&place, fold.now)
-                    .apply_part_end(part, fold, ended);
+                    .apply_part_attempt_end(part, fold, ended);
             }
             Event::ExecutionFinished(finished) => {
                 let place = scope_of_execution(finished.turn, &finished.agent, finished.execution);
@@ -106,16 +106,17 @@ impl SegmentSpan {
                 let open_index = self
                     .open
                     .iter()
-                    .position(|open| open.is_execution(&place.agent, place.execution));
+                    .position(|open| open.has_agent_and_number(&place.agent, place.execution));
                 if let Some(open_index) = open_index {
                     let execution = self.open.remove(open_index);
-                    self.usage = self.usage + execution.segment_usage();
+                    self.usage = self.usage + execution.current_segment_usage();
                     execution.finish_execution(finished, fold, ended);
                 }
             }
             Event::InputRequested(asked) => {
                 let place = scope_of_execution(asked.turn, &asked.agent, asked.execution);
-                self.open_execution_or_new(&place, fold.now).add_input_request(fold.now);
+                self.open_execution_or_new(&place, fold.now)
+                    .add_question_event(fold.now);
             }
             Event::Interrupted(_) => self.add_span_event("ensemble.interrupted", fold.now),
             Event::MessageAdded(_) => self.add_span_event("ensemble.message_added", fold.now),
@@ -171,7 +172,7 @@ impl SegmentSpan {
         ended: &mut Vec<Span>,
     ) {
         for execution in std::mem::take(&mut self.open) {
-            self.usage = self.usage + execution.segment_usage();
+            self.usage = self.usage + execution.current_segment_usage();
             execution.close_at_segment_end(open, fold, ended);
         }
         let is_inside = fold.is_inside || self.run_id.contains("/sub/");
@@ -219,7 +220,7 @@ impl SegmentSpan {
         let open_index = self
             .open
             .iter()
-            .position(|open| open.is_execution(&place.agent, place.execution));
+            .position(|open| open.has_agent_and_number(&place.agent, place.execution));
         let at = match open_index {
             Some(at) => at,
             None => {
@@ -236,7 +237,7 @@ impl SegmentSpan {
 
     /// Adds an event without attributes to the span.
     fn add_span_event(&mut self, name: &str, now: u64) {
-        self.events.push(new_span_event(name, now, SpanAttributes::default()));
+        self.events.push(new_timed_event(name, now, SpanAttributes::default()));
     }
 }
 
@@ -275,7 +276,7 @@ fn origin_links(started: &RunStarted, seq: u64) -> Vec<Link> {
     };
     match &started.forked_from {
         _ if seq > 0 => {
-            let outer = started.trace.as_ref().and_then(TraceParent::span_context);
+            let outer = started.trace.as_ref().and_then(TraceParent::to_span_context);
             let first = SpanContext::for_segment(&started.run_id, 0, outer.as_ref());
             vec![link_run(&first, &started.run_id, "continues")]
         }

@@ -12,7 +12,7 @@ use ensemble_runs::{EnsembleRef, PreparedFork, RunOptions};
 use serde_json::{Value, json};
 
 use super::usable_ensemble::{check_usable_ensemble, checked_file_argument};
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::conversations::CANCELLED_BY_PAGE;
 use crate::reply::ApiFailure;
 
@@ -29,10 +29,10 @@ pub(super) fn parse_run_id(given: &Value) -> Result<RunId, ApiFailure> {
 }
 
 /// Starts a run: `{ensemble, input, values, answers, user, models}`.
-pub(super) async fn start_run(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn start_run(app: &Arc<UiServerState>, given: &Value) -> Result<Value, ApiFailure> {
     let named = required_text(given, "ensemble")?;
     check_usable_ensemble(app, named).await?;
-    let ensemble = EnsembleRef::from_file(named);
+    let ensemble = EnsembleRef::from_file_or_name(named);
     let options = parse_run_options(given);
     let runs = app.runs.clone();
     let id = app
@@ -71,19 +71,19 @@ fn parse_run_options(given: &Value) -> RunOptions {
 
 /// Creates the author of answers from the page, with the name under `user`.
 fn parse_answer_author(given: &Value) -> AnswerAuthor {
-    AnswerAuthor::with_user(AnswerSource::Page, given["user"].as_str().unwrap_or_default())
+    AnswerAuthor::with_visible_user(AnswerSource::Page, given["user"].as_str().unwrap_or_default())
 }
 
 /// Answers a question: `{id, address, digest, answer, user}`. Resumes a waiting run that no process drives.
-pub(super) async fn answer_question(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn answer_question(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let answer = RequestAnswer::Text(required_text(given, "answer")?.to_owned());
     answer_shown_request(app, given, answer).await
 }
 
 /// Sends the decision about a call: `{id, address, digest, decision, user}`.
-pub(super) async fn decide_permission(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn decide_permission(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let word = required_text(given, "decision")?;
-    let Some(decision) = PermissionDecision::from_word(word) else {
+    let Some(decision) = PermissionDecision::from_journal_word(word) else {
         return Err(ApiFailure::bad_request(format!(
             "`{word}` is not `once`, `always` or `denied`"
         )));
@@ -92,7 +92,7 @@ pub(super) async fn decide_permission(app: &UiState, given: &Value) -> Result<Va
 }
 
 /// Answers the request with the `address` and the `digest` that the page has shown.
-async fn answer_shown_request(app: &UiState, given: &Value, answer: RequestAnswer) -> Result<Value, ApiFailure> {
+async fn answer_shown_request(app: &UiServerState, given: &Value, answer: RequestAnswer) -> Result<Value, ApiFailure> {
     let id = parse_run_id(given)?;
     let address: Result<RequestAddress, _> = required_text(given, "address")?.parse();
     let address = address.map_err(|error| ApiFailure::bad_request(error.to_string()))?;
@@ -100,7 +100,7 @@ async fn answer_shown_request(app: &UiState, given: &Value, answer: RequestAnswe
     let (runs, by) = (app.runs.clone(), parse_answer_author(given));
     app.run_on_driver_thread(async move {
         let shown_request = (&address, &digest);
-        let answered = runs.answer_request(&id, shown_request, answer, by, RunOptions::default());
+        let answered = runs.answer_or_resume(&id, shown_request, answer, by, RunOptions::default());
         answered.await.map_err(ApiFailure::from)
     })
     .await?;
@@ -108,7 +108,7 @@ async fn answer_shown_request(app: &UiState, given: &Value, answer: RequestAnswe
 }
 
 /// Cancels a run of this process: `{id}`.
-pub(super) async fn cancel_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn cancel_run(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, runs) = (parse_run_id(given)?, app.runs.clone());
     app.run_on_driver_thread(async move { runs.cancel_run(&id, CANCELLED_BY_PAGE).await.map_err(ApiFailure::from) })
         .await?;
@@ -126,7 +126,7 @@ fn check_not_running(runs: &RunService, id: &RunId, consequence: &str) -> Result
 }
 
 /// Resumes an interrupted run: `{id}`.
-pub(super) async fn resume_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn resume_interrupted_run(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, runs) = (parse_run_id(given)?, app.runs.clone());
     check_not_running(&runs, &id, "there is nothing to resume")?;
     app.run_on_driver_thread(async move {
@@ -139,12 +139,12 @@ pub(super) async fn resume_run(app: &UiState, given: &Value) -> Result<Value, Ap
 }
 
 /// Adds a message to a run that has ended: `{id, text}`.
-pub(super) async fn continue_ended_run(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn continue_ended_run(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let (id, text) = (parse_run_id(given)?, required_text(given, "text")?.to_owned());
     let runs = app.runs.clone();
     check_not_running(&runs, &id, "no message can be added")?;
     app.run_on_driver_thread(async move {
-        let continued = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
+        let continued = runs.continue_with_message(&id, text, RunContext::default(), RunOptions::default());
         continued.await.map_err(ApiFailure::from)
     })
     .await?;
@@ -152,7 +152,7 @@ pub(super) async fn continue_ended_run(app: &UiState, given: &Value) -> Result<V
 }
 
 /// Starts a run with the records of another one up to the end of a turn: `{id, turn, file}`.
-pub(super) async fn fork_run(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn start_forked_run(app: &Arc<UiServerState>, given: &Value) -> Result<Value, ApiFailure> {
     let id = parse_run_id(given)?;
     let turn = parse_turn(given)?;
     let file = checked_file_argument(app, given).await?;
@@ -167,7 +167,7 @@ pub(super) async fn fork_run(app: &Arc<UiState>, given: &Value) -> Result<Value,
 }
 
 /// Repeats an execution and what followed from it, in a new run: `{id, turn, agent, part, file}`.
-pub(super) async fn rerun_execution(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn rerun_execution_in_new_run(app: &Arc<UiServerState>, given: &Value) -> Result<Value, ApiFailure> {
     let (id, agent) = (parse_run_id(given)?, required_text(given, "agent")?.to_owned());
     let turn = parse_turn(given)?;
     let file = checked_file_argument(app, given).await?;
@@ -195,7 +195,7 @@ fn parse_turn(given: &Value) -> Result<u32, ApiFailure> {
 
 /// Starts a fork. Adds the later messages of the other run, as long as the fork ends successfully.
 async fn start_fork_with_messages(runs: RunService, fork: PreparedFork) -> Result<RunId, ApiFailure> {
-    let id = runs.start_ready_run(fork.ready).await.map_err(ApiFailure::from)?;
+    let id = runs.start_prepared_run(fork.ready).await.map_err(ApiFailure::from)?;
     if !fork.messages.is_empty() {
         let (runs, id) = (runs, id.clone());
         tokio::spawn(async move {
@@ -206,7 +206,7 @@ async fn start_fork_with_messages(runs: RunService, fork: PreparedFork) -> Resul
                     RunState::Ended(outcome) => outcome.is_continuable() && !outcome.is_resumable(),
                     _ => false,
                 });
-                let continuation = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
+                let continuation = runs.continue_with_message(&id, text, RunContext::default(), RunOptions::default());
                 if !ended_well || continuation.await.is_err() {
                     return;
                 }

@@ -9,11 +9,11 @@ use ensemble_runs::batch::{self, BatchSummary};
 use serde_json::{Value, json};
 
 use super::RequestQuery;
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::ApiFailure;
 
 /// Lists all batches without their rows, the latest first.
-pub(super) async fn list_batches(app: &UiState) -> Result<Value, ApiFailure> {
+pub(super) async fn list_batches(app: &UiServerState) -> Result<Value, ApiFailure> {
     let document = read_batches_blocking(app, |root| {
         let mut batches = batch::list_batches(root)?;
         batches.sort_by_key(|batch| std::cmp::Reverse(batch.started_at));
@@ -23,7 +23,7 @@ pub(super) async fn list_batches(app: &UiState) -> Result<Value, ApiFailure> {
 }
 
 /// Returns the batch `name` with its rows: each with its run, its status, the cause of a failure, and its open questions.
-pub(super) async fn batch_with_rows(app: &UiState, query: &RequestQuery) -> Result<Value, ApiFailure> {
+pub(super) async fn batch_with_rows(app: &UiServerState, query: &RequestQuery) -> Result<Value, ApiFailure> {
     let name = query.required_text("name")?.to_owned();
     let missing = ApiFailure::not_found(format!("there is no batch {name}"));
     let document = read_batches_blocking(app, move |root| {
@@ -39,7 +39,7 @@ pub(super) async fn batch_with_rows(app: &UiState, query: &RequestQuery) -> Resu
 
 /// Reads batches below the root of the project, on a blocking thread because an index can be long.
 async fn read_batches_blocking<T: Send + 'static>(
-    app: &UiState,
+    app: &UiServerState,
     read: impl FnOnce(&Path) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, ApiFailure> {
     let project = app.runs.runs().project();

@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use ensemble_ide::analysis::tested_ensemble_path;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::ensemble::{Ensemble, InputDeclaration};
-use ensemble_project::catalogue::list_ensembles;
+use ensemble_project::catalogue::list_named_ensembles;
 use ensemble_project::project::Project;
 use serde_json::{Value, json};
 
-use crate::app::UiState;
+use crate::app::UiServerState;
 
 /// Converts all ensembles of the project to JSON.
-pub(super) fn ensembles_to_json(app: &UiState) -> Value {
+pub(super) fn ensembles_to_json(app: &UiServerState) -> Value {
     let project = app.runs.runs().project();
     let tests = editable_tests_by_ensemble(project, &project.list_named_files());
-    let documents = list_ensembles(project).map(|listed| {
+    let documents = list_named_ensembles(project).map(|listed| {
         let errors: Vec<&str> = listed.errors.iter().map(|error| &*error.message).collect();
         let ensemble = listed.loaded.ensemble.as_ref();
-        let mut document = ensemble.map(ensemble_to_json).unwrap_or_else(|| json!({}));
+        let mut document = ensemble.map(ensemble_to_start_form_json).unwrap_or_else(|| json!({}));
         document["name"] = listed.name.into();
         document["file"] = listed.file.display().to_string().into();
         document["editable"] = project.contains_file(&listed.file).into();
@@ -45,7 +45,7 @@ fn editable_tests_by_ensemble(project: &Project, files: &[(String, PathBuf)]) ->
 }
 
 /// Converts an ensemble to JSON for the start form.
-fn ensemble_to_json(ensemble: &Ensemble) -> Value {
+fn ensemble_to_start_form_json(ensemble: &Ensemble) -> Value {
     let inputs = ensemble
         .inputs
         .as_ref()

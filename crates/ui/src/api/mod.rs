@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::chat;
 use crate::design;
 use crate::reply::{self, ApiFailure, UiReply};
@@ -24,7 +24,7 @@ pub(crate) use query::RequestQuery;
 
 /// Answers a GET request, which changes nothing.
 pub(crate) async fn answer_api_get(
-    app: &Arc<UiState>,
+    app: &Arc<UiServerState>,
     path: &str,
     query: &RequestQuery,
 ) -> Result<UiReply, ApiFailure> {
@@ -32,19 +32,19 @@ pub(crate) async fn answer_api_get(
         return Ok(reply);
     }
     Ok(match path {
-        "/api/about" => reply::json_reply(&runs::version_and_folder(app)),
+        "/api/about" => reply::json_reply(&runs::version_and_project_json(app)),
         "/api/runs" => reply::json_reply(&runs::list_runs(app).await?),
         "/api/batches" => reply::json_reply(&batches::list_batches(app).await?),
         "/api/batch" => reply::json_reply(&batches::batch_with_rows(app, query).await?),
-        "/api/result" => reply::json_reply(&runs::run_result(app, query).await?),
-        "/api/run" => reply::json_reply(&runs::run_head(app, query).await?),
+        "/api/result" => reply::json_reply(&runs::declared_run_result_json(app, query).await?),
+        "/api/run" => reply::json_reply(&runs::run_json_without_rows(app, query).await?),
         "/api/rows" => reply::json_reply(&runs::run_rows(app, query).await?),
         "/api/execution" => reply::json_reply(&runs::execution_details(app, query).await?),
         "/api/messages" => reply::json_reply(&runs::execution_messages(app, query).await?),
-        "/api/graph" => reply::picture_reply(runs::run_graph(app, query).await?),
+        "/api/graph" => reply::picture_reply(runs::draw_run_graph(app, query).await?),
         "/api/events" => {
             run_stream::stream_run(
-                app.get_current_watched_run(query.required_text("id")?).await?,
+                app.refresh_watched_run(query.required_text("id")?).await?,
                 app.runs.clone(),
             )
             .await
@@ -62,7 +62,11 @@ pub(crate) async fn answer_api_get(
 }
 
 /// Performs the action of a POST request.
-pub(crate) async fn answer_api_post(app: &Arc<UiState>, path: &str, given: &Value) -> Result<UiReply, ApiFailure> {
+pub(crate) async fn answer_api_post(
+    app: &Arc<UiServerState>,
+    path: &str,
+    given: &Value,
+) -> Result<UiReply, ApiFailure> {
     if let Some(reply) = design::answer_design_post(app, path, given).await? {
         return Ok(reply);
     }
@@ -72,10 +76,10 @@ pub(crate) async fn answer_api_post(app: &Arc<UiState>, path: &str, given: &Valu
         "/api/answer" => actions::answer_question(app, given).await?,
         "/api/permit" => actions::decide_permission(app, given).await?,
         "/api/cancel" => actions::cancel_run(app, given).await?,
-        "/api/resume" => actions::resume_run(app, given).await?,
+        "/api/resume" => actions::resume_interrupted_run(app, given).await?,
         "/api/say" => actions::continue_ended_run(app, given).await?,
-        "/api/fork" => actions::fork_run(app, given).await?,
-        "/api/rerun" => actions::rerun_execution(app, given).await?,
+        "/api/fork" => actions::start_forked_run(app, given).await?,
+        "/api/rerun" => actions::rerun_execution_in_new_run(app, given).await?,
         "/api/replay" => replay::replay_decisions(app, given).await?,
         _ => return Err(unknown_path_failure(path)),
     };

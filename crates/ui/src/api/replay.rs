@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::actions::parse_run_id;
 use super::usable_ensemble::checked_file_argument;
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::ApiFailure;
 
 /// Repeats the decisions about all turns of a run: `{id, file}`. Executes and writes nothing.
-pub(super) async fn replay_decisions(app: &Arc<UiState>, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) async fn replay_decisions(app: &Arc<UiServerState>, given: &Value) -> Result<Value, ApiFailure> {
     let id = parse_run_id(given)?;
     let options = ReplayOptions {
         ensemble: checked_file_argument(app, given).await?,

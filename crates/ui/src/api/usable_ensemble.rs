@@ -6,17 +6,17 @@
 use std::sync::Arc;
 
 use ensemble_language::loader::load_ensemble;
-use ensemble_project::prepare::is_quotable_file;
+use ensemble_project::prepare::can_be_quoted_to_client;
 use ensemble_project::project::Project;
 
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::ApiFailure;
 
 /// Checks that a client can use the ensemble that it names, by name or path.
 ///
 /// # Errors
 /// The ensemble does not exist, is neither listed nor inside the folder, or the file is not an ensemble.
-pub(super) async fn check_usable_ensemble(app: &Arc<UiState>, given: &str) -> Result<(), ApiFailure> {
+pub(super) async fn check_usable_ensemble(app: &Arc<UiServerState>, given: &str) -> Result<(), ApiFailure> {
     let given = given.to_owned();
     app.run_blocking(move |app| check_usable_file(app.runs.runs().project(), &given))
         .await
@@ -28,14 +28,14 @@ fn check_usable_file(project: &Project, given: &str) -> Result<(), ApiFailure> {
     let file = project.resolve_ensemble_file(given).map_err(|_| unlisted())?;
     let absolute = project.folder.join(&file);
     let is_listed = || {
-        let listed = project.list_all_named_files();
+        let listed = project.list_named_and_shadowed_files();
         listed.iter().any(|(_, listed)| project.folder.join(listed) == absolute)
     };
     if !project.contains_file(&file) && !is_listed() {
         return Err(unlisted());
     }
     let source = project.read_file(&file).map_err(|_| unlisted())?;
-    match is_quotable_file(&file, &load_ensemble(&source)) {
+    match can_be_quoted_to_client(&file, &load_ensemble(&source)) {
         true => Ok(()),
         false => Err(ApiFailure::bad_request(format!("`{given}` is not an ensemble"))),
     }
@@ -46,7 +46,7 @@ fn check_usable_file(project: &Project, given: &str) -> Result<(), ApiFailure> {
 /// # Errors
 /// As [`check_usable_ensemble`].
 pub(super) async fn checked_file_argument(
-    app: &Arc<UiState>,
+    app: &Arc<UiServerState>,
     given: &serde_json::Value,
 ) -> Result<Option<String>, ApiFailure> {
     let Some(file) = given["file"].as_str() else {

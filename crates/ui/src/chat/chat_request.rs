@@ -36,7 +36,7 @@ impl ChatCompletionRequest {
             match message["role"].as_str() {
                 Some("system" | "developer") => {}
                 Some(role @ ("user" | "assistant")) => {
-                    messages.push_message(role == "user", content_text(&message["content"])?)
+                    messages.push_message(role == "user", message_content_text(&message["content"])?)
                 }
                 other => {
                     return Err(ApiFailure::bad_request(format!(
@@ -63,12 +63,12 @@ impl ChatCompletionRequest {
 impl ChatCompletionRequest {
     /// Creates the author of answers from the user of the chat program.
     pub(super) fn answer_author(&self) -> AnswerAuthor {
-        AnswerAuthor::with_user(AnswerSource::Page, self.user.as_deref().unwrap_or_default())
+        AnswerAuthor::with_visible_user(AnswerSource::Page, self.user.as_deref().unwrap_or_default())
     }
 }
 
 /// Returns the text of a message: a string, or text parts.
-fn content_text(content: &Value) -> Result<String, ApiFailure> {
+fn message_content_text(content: &Value) -> Result<String, ApiFailure> {
     if let Some(text) = content.as_str() {
         return Ok(text.to_owned());
     }

@@ -16,7 +16,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::{self, ApiFailure, UiReply, events_reply};
 use chat_reply::ChatReplyItem;
 use chat_request::ChatCompletionRequest;
@@ -24,24 +24,24 @@ use reply_listener::start_answering_run;
 use reply_writer::ChatReplyWriter;
 
 /// Lists the ensembles as models in the format of OpenAI.
-pub(crate) fn list_ensemble_models(app: &UiState) -> Value {
+pub(crate) fn list_ensemble_models(app: &UiServerState) -> Value {
     let names = app.runs.runs().project().list_named_files();
-    let models: Vec<Value> = names.iter().map(|(name, _)| model_json(name)).collect();
+    let models: Vec<Value> = names.iter().map(|(name, _)| openai_model_json(name)).collect();
     json!({"object": "list", "data": models})
 }
 
 /// Returns the ensemble with this name as a model.
-pub(crate) fn ensemble_model(app: &UiState, name: &str) -> Result<Value, ApiFailure> {
-    resolve_ensemble_file(app, name).map(|_| model_json(name))
+pub(crate) fn ensemble_model(app: &UiServerState, name: &str) -> Result<Value, ApiFailure> {
+    resolve_ensemble_file(app, name).map(|_| openai_model_json(name))
 }
 
 /// Creates the JSON of a model.
-fn model_json(name: &str) -> Value {
+fn openai_model_json(name: &str) -> Value {
     json!({"id": name, "object": "model", "created": 0, "owned_by": "ensemble"})
 }
 
 /// Resolves the file of the ensemble with this name.
-fn resolve_ensemble_file(app: &UiState, name: &str) -> Result<String, ApiFailure> {
+fn resolve_ensemble_file(app: &UiServerState, name: &str) -> Result<String, ApiFailure> {
     let mut names = app.runs.runs().project().list_named_files().into_iter();
     let file_path = names
         .find(|(known, _)| known == name)
@@ -55,7 +55,7 @@ fn resolve_ensemble_file(app: &UiState, name: &str) -> Result<String, ApiFailure
 }
 
 /// Answers the last message of a chat request, streamed or as one document.
-pub(crate) async fn complete_chat(app: &Arc<UiState>, given: &Value) -> Result<UiReply, ApiFailure> {
+pub(crate) async fn complete_chat(app: &Arc<UiServerState>, given: &Value) -> Result<UiReply, ApiFailure> {
     let chat_request = ChatCompletionRequest::parse(given)?;
     let model = chat_request.model.clone();
     let file = app.run_blocking(move |app| resolve_ensemble_file(app, &model)).await?;

@@ -6,8 +6,8 @@ use ensemble_core::conversation::{CompletionReason, Event, PermissionDecision, R
 use ensemble_core::operator::{OperatorRequest, escape_hidden, escape_hidden_lines};
 use ensemble_core::request::{AnswerAuthor, AnswerRefusal, RequestAnswer};
 use ensemble_core::store::RunId;
-use ensemble_history::answer::speaking_agents;
-use ensemble_history::question_text;
+use ensemble_history::answer::list_final_output_agents;
+use ensemble_history::question_text_with_choices;
 use ensemble_language::data::{ModelUsage, RunContext};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_runs::RunEventStream;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::chat_reply::{AnsweringRun, ChatReply, ChatReplyItem};
 use super::chat_request::ChatCompletionRequest;
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::conversations::{
     LastChatReply, MatchingRun, ShownRequestKey, TranscriptPosition, gives_reply, is_yes_message, successful_reply_text,
 };
@@ -27,19 +27,19 @@ use crate::reply::ApiFailure;
 
 /// Begins a run or goes on with that of the conversation, and sends what is said. The run goes on if nobody listens.
 pub(super) async fn start_answering_run(
-    app: Arc<UiState>,
+    app: Arc<UiServerState>,
     asked: ChatCompletionRequest,
     file: String,
     said: UnboundedSender<ChatReplyItem>,
 ) -> Result<AnsweringRun, ApiFailure> {
-    let FollowStart {
+    let AnsweringRunStart {
         run,
         from,
         used_before,
         last_heard: heard,
-    } = start_or_continue(&app, &asked, file).await?;
+    } = start_or_continue_run(&app, &asked, file).await?;
     let created_at = app.runs.load_summary(&run).await.map_err(ApiFailure::from)?.last_at;
-    let voice = find_streaming_agent(&app, &run).await;
+    let voice = find_only_speaking_model(&app, &run).await;
     let listening = ReplyListener {
         app,
         asked,
@@ -59,7 +59,7 @@ pub(super) async fn start_answering_run(
 }
 
 /// The run that will answer.
-struct FollowStart {
+struct AnsweringRunStart {
     run: RunId,
     /// The first record of the answer.
     from: u64,
@@ -69,7 +69,7 @@ struct FollowStart {
     last_heard: Option<String>,
 }
 
-impl FollowStart {
+impl AnsweringRunStart {
     fn from_record(run: RunId, from: u64) -> Self {
         Self {
             run,
@@ -81,11 +81,11 @@ impl FollowStart {
 }
 
 /// Begins a run, or has that of the conversation go on.
-async fn start_or_continue(
-    app: &UiState,
+async fn start_or_continue_run(
+    app: &UiServerState,
     asked: &ChatCompletionRequest,
     file: String,
-) -> Result<FollowStart, ApiFailure> {
+) -> Result<AnsweringRunStart, ApiFailure> {
     let (runs, last) = (app.runs.clone(), asked.messages.last_text().to_owned());
     let is_named = |last: &LastChatReply| asked.run.as_deref().is_none_or(|id| last.run.matches_prefix(id));
     let remembered = app
@@ -110,27 +110,31 @@ async fn start_or_continue(
             }
         })
         .await?;
-        return Ok(FollowStart::from_record(run, from));
+        return Ok(AnsweringRunStart::from_record(run, from));
     }
     let options = RunOptions::default().with_input(asked.messages.to_run_input());
     let start_future = async move {
-        let started_run = runs.start_run(EnsembleRef::from_file(file), options).await;
+        let started_run = runs.start_run(EnsembleRef::from_file_or_name(file), options).await;
         started_run.map_err(ApiFailure::from)
     };
     let run = app.run_on_driver_thread(start_future).await?;
     app.conversations.remember_run(&app.runs, &run).await?;
-    Ok(FollowStart::from_record(run, 0))
+    Ok(AnsweringRunStart::from_record(run, 0))
 }
 
 /// Has a run go on that was found in the records.
-async fn continue_found_run(app: &UiState, found: MatchingRun, last: String) -> Result<FollowStart, ApiFailure> {
+async fn continue_found_run(
+    app: &UiServerState,
+    found: MatchingRun,
+    last: String,
+) -> Result<AnsweringRunStart, ApiFailure> {
     let (runs, run) = (app.runs.clone(), found.run.clone());
     app.run_on_driver_thread(async move {
         let used_until_now = runs.load_summary(&run).await?.usage;
         if found.needs_resume {
             runs.resume_run(&run, RunOptions::default()).await?;
         } else if found.place == TranscriptPosition::Replied {
-            runs.continue_run(&run, last, RunContext::default(), RunOptions::default())
+            runs.continue_with_message(&run, last, RunContext::default(), RunOptions::default())
                 .await?;
         }
         let MatchingRun {
@@ -145,7 +149,7 @@ async fn continue_found_run(app: &UiState, found: MatchingRun, last: String) -> 
             TranscriptPosition::LastHeard(text) => Some(text),
             TranscriptPosition::Replied | TranscriptPosition::Unanswered => None,
         };
-        Ok(FollowStart {
+        Ok(AnsweringRunStart {
             run,
             from,
             used_before,
@@ -157,7 +161,7 @@ async fn continue_found_run(app: &UiState, found: MatchingRun, last: String) -> 
 
 /// Adds a message to a run.
 async fn add_run_message(runs: &RunService, run: &RunId, text: String) -> Result<(), ApiFailure> {
-    let continued = runs.continue_run(run, text, RunContext::default(), RunOptions::default());
+    let continued = runs.continue_with_message(run, text, RunContext::default(), RunOptions::default());
     continued.await.map_err(ApiFailure::from)
 }
 
@@ -175,7 +179,7 @@ async fn answer_shown_request(
         (true, false) => RequestAnswer::Permission(PermissionDecision::Denied),
     };
     let identity = (&shown.address, &shown.digest);
-    let answered = runs.answer_request(run, identity, answer, by, RunOptions::default());
+    let answered = runs.answer_or_resume(run, identity, answer, by, RunOptions::default());
     match answered.await {
         Err(RunError::Answer(AnswerRefusal::NotAChoice { .. } | AnswerRefusal::Schema { .. })) => Ok(()),
         answered => answered.map_err(ApiFailure::from),
@@ -183,20 +187,20 @@ async fn answer_shown_request(
 }
 
 /// Returns the agent whose text is the reply while it arrives: the only speaker of the ensemble, if it is a model.
-async fn find_streaming_agent(app: &UiState, run: &RunId) -> Option<Arc<str>> {
-    let watched = app.get_current_watched_run(run.as_str()).await.ok()?;
+async fn find_only_speaking_model(app: &UiServerState, run: &RunId) -> Option<Arc<str>> {
+    let watched = app.refresh_watched_run(run.as_str()).await.ok()?;
     let plan = watched.lock_view().await.plan.clone()?;
     if plan.result().is_some() {
         return None;
     }
-    let mut speakers = speaking_agents(plan.ensemble());
+    let mut speakers = list_final_output_agents(plan.ensemble());
     let only = speakers.next().filter(|_| speakers.next().is_none())?;
     matches!(only.kind, AgentKind::Llm(_)).then(|| only.name.clone())
 }
 
 /// Listener that follows a run until it replies.
 struct ReplyListener {
-    app: Arc<UiState>,
+    app: Arc<UiServerState>,
     asked: ChatCompletionRequest,
     run: RunId,
     voice: Option<Arc<str>>,
@@ -237,13 +241,13 @@ impl ReplyListener {
         {
             match next.kind {
                 RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
-                    let open = runs.open_requests(&run);
+                    let open = runs.live_open_requests(&run);
                     // Two requests with the same text: which one was shown is not known, so the run asks again.
-                    let mut heard_requests = open.iter().filter(|open| was_request_shown(&run, open, heard));
+                    let mut heard_requests = open.iter().filter(|open| was_request_text_shown(&run, open, heard));
                     let (Some(open_request), None) = (heard_requests.next(), heard_requests.next()) else {
                         return Ok(from);
                     };
-                    let shown_request = ShownRequestKey::new(open_request.request());
+                    let shown_request = ShownRequestKey::new(open_request.pending_request());
                     let by = self.asked.answer_author();
                     let answered = async move { answer_shown_request(&runs, &run, &shown_request, &last, by).await };
                     self.app.run_on_driver_thread(answered).await?;
@@ -291,9 +295,9 @@ impl ReplyListener {
                 }
                 RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
                     // One request at a time is shown: the first in the order of the file.
-                    if let Some(first) = self.app.runs.open_requests(&self.run).first() {
-                        let shown_request = ShownRequestKey::new(first.request());
-                        let text = request_text(first);
+                    if let Some(first) = self.app.runs.live_open_requests(&self.run).first() {
+                        let shown_request = ShownRequestKey::new(first.pending_request());
+                        let text = escaped_request_text(first);
                         return self.remember_and_build_reply(text, "stop", Some(shown_request)).await;
                     }
                 }
@@ -322,7 +326,7 @@ impl ReplyListener {
             _ if ended.is_success() => "stop",
             reason if gives_reply(reason) => "length",
             _ => {
-                let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
+                let message = format!("run {} ended as {}", self.run, ended.to_outcome_sentence().0);
                 return Err(ApiFailure::new(StatusCode::BAD_GATEWAY, "run_failed", message));
             }
         };
@@ -335,9 +339,9 @@ impl ReplyListener {
             .await
             .map_err(ApiFailure::from)?
             .state;
-        if ended.completion_reason == CompletionReason::TokenBudget && state.segment_turns() == 0 {
+        if ended.completion_reason == CompletionReason::TokenBudget && state.segment_turn_count() == 0 {
             // The latest output is the reply to an earlier message.
-            let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
+            let message = format!("run {} ended as {}", self.run, ended.to_outcome_sentence().0);
             return Err(ApiFailure::new(StatusCode::PAYMENT_REQUIRED, "budget_used_up", message));
         }
         self.remember_and_build_reply(successful_reply_text(&state), finish, None)
@@ -360,7 +364,7 @@ impl ReplyListener {
         let text = self
             .app
             .conversations
-            .remember_unique_reply(model, messages, text, last);
+            .remember_reply_with_unique_text(model, messages, text, last);
         Ok(ChatReply { text, finish, usage })
     }
 }
@@ -370,10 +374,10 @@ fn not_found_failure(error: impl std::fmt::Display) -> ApiFailure {
 }
 
 /// Renders a request for a client without forms, with escaped hidden characters.
-fn request_text(open: &OperatorRequest) -> String {
-    let request = open.request();
+fn escaped_request_text(open: &OperatorRequest) -> String {
+    let request = open.pending_request();
     match open {
-        OperatorRequest::Question(_) => escape_hidden_lines(&question_text(&request.question)),
+        OperatorRequest::Question(_) => escape_hidden_lines(&question_text_with_choices(&request.question)),
         OperatorRequest::Permission(wanted) => {
             let caller = escape_hidden(&request.address.without_last_call().to_string());
             let (tool, arguments) = (escape_hidden(&wanted.tool), json!(wanted.arguments).to_string());
@@ -384,8 +388,8 @@ fn request_text(open: &OperatorRequest) -> String {
 }
 
 /// Returns whether the client has heard this request of the run: its text, alone or with its identity.
-fn was_request_shown(run: &RunId, open: &OperatorRequest, heard: &str) -> bool {
-    let text = request_text(open);
-    let identity = ShownRequestKey::new(open.request()).identity_line(run);
+fn was_request_text_shown(run: &RunId, open: &OperatorRequest, heard: &str) -> bool {
+    let text = escaped_request_text(open);
+    let identity = ShownRequestKey::new(open.pending_request()).identity_line(run);
     heard == text || heard.strip_prefix(&text) == Some(&identity)
 }

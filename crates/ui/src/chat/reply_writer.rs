@@ -43,7 +43,7 @@ impl ChatReplyWriter {
                 "finish_reason": end.finish,
             }],
             "metadata": {"run": self.run},
-            "usage": usage_json(&end.usage),
+            "usage": openai_usage_json(&end.usage),
         })
     }
 
@@ -72,8 +72,8 @@ impl ChatReplyWriter {
         bytes.extend_from_slice(&self.delta_chunk(&json!({}), Some(end.finish)));
         if with_usage {
             let mut chunk = self.chunk_document(json!([]));
-            chunk["usage"] = usage_json(&end.usage);
-            bytes.extend_from_slice(&event_frame(&chunk));
+            chunk["usage"] = openai_usage_json(&end.usage);
+            bytes.extend_from_slice(&unnamed_event_frame(&chunk));
         }
         bytes.extend_from_slice(b"data: [DONE]\n\n");
         bytes.into()
@@ -81,12 +81,12 @@ impl ChatReplyWriter {
 
     /// Returns an error chunk for a stream that has started.
     pub(super) fn failure_chunk(&self, failure: ApiFailure) -> Bytes {
-        event_frame(&failure.to_json())
+        unnamed_event_frame(&failure.to_openai_json())
     }
 
     /// Renders a chunk with this change.
     fn delta_chunk(&self, delta: &Value, finish: Option<&str>) -> Bytes {
-        event_frame(
+        unnamed_event_frame(
             &self.chunk_document(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}])),
         )
     }
@@ -105,12 +105,12 @@ impl ChatReplyWriter {
 }
 
 /// Renders a server-sent event without a name.
-fn event_frame(document: &Value) -> Bytes {
+fn unnamed_event_frame(document: &Value) -> Bytes {
     Bytes::from(format!("data: {document}\n\n"))
 }
 
 /// Converts the usage to the format of OpenAI.
-fn usage_json(usage: &ModelUsage) -> Value {
+fn openai_usage_json(usage: &ModelUsage) -> Value {
     json!({
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

@@ -22,7 +22,7 @@ use ensemble_language::data::sha256_of_text;
 use ensemble_runs::service::run_service::RunService;
 
 use crate::reply::ApiFailure;
-use remembered_runs::{RememberedRuns, canonical_path};
+use remembered_runs::{ChatProgramRuns, canonical_or_same_path};
 
 pub(crate) use messages::ChatProgramMessages;
 pub(crate) use remembered_runs::MatchingRun;
@@ -72,7 +72,7 @@ impl ShownRequestKey {
 pub(crate) struct ChatConversations {
     /// What was replied last in each run, by the ensemble and a digest of all messages.
     replied: Mutex<HashMap<(String, String), LastChatReply>>,
-    recorded: tokio::sync::Mutex<RememberedRuns>,
+    recorded: tokio::sync::Mutex<ChatProgramRuns>,
 }
 
 impl ChatConversations {
@@ -98,7 +98,7 @@ impl ChatConversations {
         messages: &ChatProgramMessages,
         id: Option<&str>,
     ) -> Result<Option<MatchingRun>, ApiFailure> {
-        let file = canonical_path(&runs.runs().project().folder.join(Path::new(file)));
+        let file = canonical_or_same_path(&runs.runs().project().folder.join(Path::new(file)));
         let was_given = |reply: &str| {
             let key = (model.to_owned(), messages.digest_with_reply(reply));
             self.lock_replies().contains_key(&key)
@@ -110,7 +110,7 @@ impl ChatConversations {
     /// Remembers the reply of a run, and returns its text.
     ///
     /// If another run replied with the same request after the same messages, the text names the run.
-    pub(crate) fn remember_unique_reply(
+    pub(crate) fn remember_reply_with_unique_text(
         &self,
         model: &str,
         messages: &ChatProgramMessages,

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_core::conversation::Event;
-use ensemble_core::store::{RunFollower, RunId, StoredRun};
+use ensemble_core::store::{RunId, RunLogFollower, StoredRun};
 use ensemble_language::data::{ModelUsage, sha256_of_text};
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
+use ensemble_runs::start::recorded_run::{find_start_event, load_recorded_ensemble};
 
 use super::messages::ChatProgramMessages;
 use super::transcript::{ChatTranscript, TranscriptPosition, TranscriptSegmentEnd};
@@ -19,15 +19,15 @@ const MAX_REMEMBERED_RUNS: usize = 1000;
 
 /// Runs that chat programs have started or named. The records of each are read once.
 #[derive(Default)]
-pub(super) struct RememberedRuns(HashMap<RunId, RememberedRun>);
+pub(super) struct ChatProgramRuns(HashMap<RunId, ChatProgramRun>);
 
 /// Run with its ensemble, its input and its messages.
-struct RememberedRun {
+struct ChatProgramRun {
     /// The file of the ensemble.
     file: PathBuf,
     /// The digest of the input.
     input: String,
-    follower: Box<dyn RunFollower>,
+    follower: Box<dyn RunLogFollower>,
     transcript: ChatTranscript,
 }
 
@@ -43,13 +43,13 @@ pub(crate) struct MatchingRun {
     pub(crate) used_before: Option<ModelUsage>,
 }
 
-impl RememberedRuns {
+impl ChatProgramRuns {
     /// Remembers a run, and forgets the oldest one if there are too many.
     pub(super) async fn remember_run(&mut self, run: &dyn StoredRun) -> Result<(), ApiFailure> {
         if self.0.contains_key(run.id()) {
             return Ok(());
         }
-        let entry = RememberedRun::load(run).await?;
+        let entry = ChatProgramRun::load(run).await?;
         if self.0.len() >= MAX_REMEMBERED_RUNS
             && let Some(oldest) = self.0.keys().min().cloned()
         {
@@ -94,7 +94,7 @@ impl RememberedRuns {
             return choose_latest_match(others);
         };
         let id = RunId::parse(id).map_err(|error| ApiFailure::not_found(error.to_string()))?;
-        let run = runs.runs().store().find_run_with_id(&id).await;
+        let run = runs.runs().store().find_run_by_id(&id).await;
         let run = run.map_err(|error| ApiFailure::not_found(error.to_string()))?;
         self.remember_run(&*run).await?;
         match self.match_remembered_run(&run, runs, file, messages, &was_given).await {
@@ -117,18 +117,18 @@ impl RememberedRuns {
     ) -> Option<MatchingRun> {
         let entry = self.0.get_mut(run.id()).filter(|entry| entry.file == file)?;
         let input = messages.find_input_message_count(&entry.input)?;
-        entry.match_messages(run, runs, messages, input, was_given).await
+        entry.match_run_messages(run, runs, messages, input, was_given).await
     }
 }
 
-impl RememberedRun {
+impl ChatProgramRun {
     /// Loads the first record of the run.
     async fn load(run: &dyn StoredRun) -> Result<Self, ApiFailure> {
         let read = async { run.open_reader().await?.next_record().await };
         let first = read.await.map_err(|error| ApiFailure::not_found(error.to_string()))?;
         match first.map(|record| record.event) {
             Some(Event::RunStarted(started)) => Ok(Self {
-                file: canonical_path(Path::new(&started.ensemble_file)),
+                file: canonical_or_same_path(Path::new(&started.ensemble_file)),
                 input: sha256_of_text(&started.input),
                 follower: run.open_follower(),
                 transcript: ChatTranscript::default(),
@@ -141,7 +141,7 @@ impl RememberedRun {
     }
 
     /// Returns the run if the messages match its records and the client can continue it.
-    async fn match_messages(
+    async fn match_run_messages(
         &mut self,
         run: &Arc<dyn StoredRun>,
         runs: &RunService,
@@ -151,10 +151,12 @@ impl RememberedRun {
     ) -> Option<MatchingRun> {
         // Before the log is read: what another process wrote before its end is read, too.
         let is_here = runs.is_driven_here(run.id());
-        let is_elsewhere = run.driver_pid().is_some_and(|process| process != std::process::id());
+        let is_elsewhere = run
+            .lease_holder_pid()
+            .is_some_and(|process| process != std::process::id());
         self.reload_if_changed(run, runs).await?;
-        let place = self.transcript.find_position(messages.as_slice(), input)?;
-        let leg = self.transcript.last_answered_segment()?;
+        let place = self.transcript.find_message_position(messages.as_slice(), input)?;
+        let leg = self.transcript.last_segment_with_reply()?;
         let is_cut = leg.end == TranscriptSegmentEnd::Open && !is_here && !is_elsewhere;
         let is_right = match (&place, &leg.end) {
             (TranscriptPosition::Replied, _) => true,
@@ -165,7 +167,7 @@ impl RememberedRun {
             (TranscriptPosition::Unanswered, TranscriptSegmentEnd::Reply(reply)) => {
                 leg.was_resumed && !was_given(reply)
             }
-            (TranscriptPosition::LastHeard(_), _) => is_cut || (is_here && is_asking(runs, run.id())),
+            (TranscriptPosition::LastHeard(_), _) => is_cut || (is_here && has_open_request(runs, run.id())),
             (TranscriptPosition::Unanswered, TranscriptSegmentEnd::Failed) => false,
         };
         let from = match is_cut || place != TranscriptPosition::Unanswered {
@@ -190,7 +192,7 @@ impl RememberedRun {
             return Some(());
         }
         let records = run.read_journal().await.ok()?.records;
-        let prepared = load_recorded_ensemble(&**run, read_start_event(&records).ok()?, runs.runs().project()).await;
+        let prepared = load_recorded_ensemble(&**run, find_start_event(&records).ok()?, runs.runs().project()).await;
         self.transcript = ChatTranscript::from_records(&records, prepared.ok()?.plan).ok()?;
         Some(())
     }
@@ -217,11 +219,11 @@ fn choose_latest_match(mut runs: Vec<MatchingRun>) -> Result<Option<MatchingRun>
 }
 
 /// Returns whether the run has an open request.
-fn is_asking(runs: &RunService, run: &RunId) -> bool {
-    !runs.open_requests(run).is_empty()
+fn has_open_request(runs: &RunService, run: &RunId) -> bool {
+    !runs.live_open_requests(run).is_empty()
 }
 
 /// Returns the path without links, or unchanged if it does not exist.
-pub(super) fn canonical_path(path: &Path) -> PathBuf {
+pub(super) fn canonical_or_same_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, ConversationState, DecidedBy, Event, ExecutionEnd, ExecutionFinished, IllegalRecord,
+    CompletionReason, ConversationState, DecisionSource, Event, ExecutionEnd, ExecutionFinished, IllegalRecord,
     PermissionDecision, Record, RunCanceller, RunEnded, RunInterruption,
 };
 use ensemble_language::data::{ModelUsage, sha256_of_text};
@@ -111,21 +111,25 @@ impl ChatTranscript {
     }
 
     /// Returns the segment that has the last reply, or will have it.
-    pub(super) fn last_answered_segment(&self) -> Option<&TranscriptSegment> {
-        self.answered_segments().last()
+    pub(super) fn last_segment_with_reply(&self) -> Option<&TranscriptSegment> {
+        self.segments_without_chat_error().last()
     }
 
     /// Iterates over the segments that did not end with an error for the chat program.
-    fn answered_segments(&self) -> impl DoubleEndedIterator<Item = &TranscriptSegment> {
+    fn segments_without_chat_error(&self) -> impl DoubleEndedIterator<Item = &TranscriptSegment> {
         self.segments
             .iter()
             .filter(|leg| leg.end != TranscriptSegmentEnd::Failed)
     }
 
     /// Finds the position of these messages in the run. The first `input` messages are the input of the run.
-    pub(super) fn find_position(&self, messages: &[ChatProgramMessage], input: usize) -> Option<TranscriptPosition> {
+    pub(super) fn find_message_position(
+        &self,
+        messages: &[ChatProgramMessage],
+        input: usize,
+    ) -> Option<TranscriptPosition> {
         let mut rest = messages.get(input..)?;
-        let mut legs = self.answered_segments().peekable();
+        let mut legs = self.segments_without_chat_error().peekable();
         legs.peek()?;
         let mut is_first = true;
         while let Some(leg) = legs.next() {
@@ -180,8 +184,8 @@ impl TranscriptSegment {
                 self.was_resumed = true;
                 self.from = seq;
             }
-            Event::ExecutionFinished(finished) => self.answers.extend(operator_answer(finished, state.plan())),
-            Event::PermissionDecided(decided) if decided.by == DecidedBy::Operator => {
+            Event::ExecutionFinished(finished) => self.answers.extend(recorded_operator_answer(finished, state.plan())),
+            Event::PermissionDecided(decided) if decided.by == DecisionSource::Operator => {
                 let is_permitted = decided.decision != PermissionDecision::Denied;
                 self.answers.push(RecordedAnswer::Decision { is_permitted });
             }
@@ -252,7 +256,7 @@ impl RecordedAnswer {
 }
 
 /// Returns the answer of an operator, if the execution was a question.
-fn operator_answer(finished: &ExecutionFinished, plan: &Plan) -> Option<RecordedAnswer> {
+fn recorded_operator_answer(finished: &ExecutionFinished, plan: &Plan) -> Option<RecordedAnswer> {
     let ExecutionEnd::Succeeded(output) = &finished.end else {
         return None;
     };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ensemble_ide::analysis::EditorView;
 use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
-use ensemble_ide::analysis::name_occurrences::{self, NameSubject, RenameTarget};
-use ensemble_ide::analysis::related_files::{is_shared_script, list_ensembles_passing_input, read_test_files_beside};
+use ensemble_ide::analysis::name_occurrences::{self, NamedItemKind, RenameTarget};
+use ensemble_ide::analysis::related_files::{is_script_named_elsewhere, list_ensembles_passing_input, read_test_files_beside};
 use ensemble_ide::analysis::rename::{self, RenameEdits, RenameSurroundings};
 use ensemble_language::design::{self, DesignCommand, FormKey, list_form_keys};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 
 use super::file::{resolve_file_and_text, sha256_hex_digest};
 use super::utf16_lines::Utf16LineIndex;
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::ApiFailure;
 
 /// Converts the agents of a text to JSON, with their dependencies and positions.
 pub(super) fn agents_to_json(source: &SourceText, units: &Utf16LineIndex<'_>) -> Value {
-    let sketched = design::parse_agent_sketches(source).into_iter().map(|agent| {
+    let sketched = design::parse_unchecked_agents(source).into_iter().map(|agent| {
         let dependencies = agent.dependencies.iter().map(|one| {
             json!({
                 "to": one.to,
@@ -42,7 +42,7 @@ pub(super) fn agents_to_json(source: &SourceText, units: &Utf16LineIndex<'_>) ->
             "name": agent.name,
             "kind": agent.kind,
             "at": units.range_json(agent.span),
-            "type": agent.kind.and_then(agent_kind_of_key),
+            "type": agent.kind.and_then(agent_kind_for_key),
             "dependencies": dependencies.collect::<Vec<_>>(),
             "values": agent.values,
         })
@@ -53,13 +53,13 @@ pub(super) fn agents_to_json(source: &SourceText, units: &Utf16LineIndex<'_>) ->
 /// Plans an edit of the text `{file, text, edit}`. Returns `{title, edits, scripts, warning}` without changing a file.
 ///
 /// `scripts` are changes of scripts and test files after a rename.
-pub(super) fn plan_edit(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) fn plan_edit(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let (path, text) = resolve_file_and_text(app, given)?;
     let edit_request = &given["edit"];
     if edit_request["do"] == "rename" {
         return plan_rename(app, &path, &text, edit_request);
     }
-    let command: DesignCommand = serde_json::from_value(parse_yaml_value(edit_request)?)
+    let command: DesignCommand = serde_json::from_value(with_parsed_yaml_value(edit_request)?)
         .map_err(|error| ApiFailure::bad_request(format!("`edit` is not a valid edit: {error}")))?;
     let source = SourceText::new(path.display().to_string(), text.clone());
     let fix = design::fix_for_command(&source, &command).map_err(|error| ApiFailure::bad_request(error.to_string()))?;
@@ -84,7 +84,7 @@ pub(super) fn form_keys_json() -> Value {
 }
 
 /// Returns the kind of agents with this key.
-fn agent_kind_of_key(key: &str) -> Option<&'static str> {
+fn agent_kind_for_key(key: &str) -> Option<&'static str> {
     let mut choosers = TYPE_CHOOSING_KEYS.into_iter();
     choosers
         .find(|(chooser, _)| *chooser == key)
@@ -92,7 +92,7 @@ fn agent_kind_of_key(key: &str) -> Option<&'static str> {
 }
 
 /// Returns the edit with its `value`. Parses a text under `yaml` as YAML.
-fn parse_yaml_value(edit: &Value) -> Result<Value, ApiFailure> {
+fn with_parsed_yaml_value(edit: &Value) -> Result<Value, ApiFailure> {
     let mut edit = edit.clone();
     let Some(yaml) = edit.as_object_mut().and_then(|entries| entries.remove("yaml")) else {
         return Ok(edit);
@@ -112,7 +112,7 @@ fn parse_yaml_value(edit: &Value) -> Result<Value, ApiFailure> {
 
 /// Fails if a set value would have no effect, or its key has an error after the edit. The failure suggests an alternative.
 fn check_edit_effect(
-    app: &UiState,
+    app: &UiServerState,
     path: &Path,
     before: &Arc<str>,
     command: &DesignCommand,
@@ -121,7 +121,11 @@ fn check_edit_effect(
     let project = app.runs.runs().project();
     let absolute = project.folder.join(path);
     let place = FolderChecks::for_file(&absolute, project, &*app.checks);
-    let check = |text: &Arc<str>| place.check_text(&absolute, text, &|| true).unwrap_or_default();
+    let check = |text: &Arc<str>| {
+        place
+            .check_text_if_wanted(&absolute, text, &|| true)
+            .unwrap_or_default()
+    };
     let known = check(before);
     let sets_key = matches!(command, DesignCommand::SetValue { .. } | DesignCommand::SetKey { .. });
     let is_new = |finding: &&Diagnostic| {
@@ -150,7 +154,7 @@ fn edit_to_json(units: &Utf16LineIndex<'_>, span: Span, text: &str) -> Value {
 }
 
 /// Plans the rename of an agent or an input: `{do: rename, agent, name}` or `{do: rename, input, name}`.
-fn plan_rename(app: &UiState, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Value, ApiFailure> {
+fn plan_rename(app: &UiServerState, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Value, ApiFailure> {
     let subject = match wanted["input"].is_null() {
         true => NameSubject::Agent,
         false => NameSubject::Input,

@@ -8,21 +8,21 @@ use ensemble_ide::analysis::rename::rename_in_other_file;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::loader::load_ensemble;
 use ensemble_language::source::SourceText;
-use ensemble_project::atomic_write::{FileReplacement, ReplaceError, replace_files};
+use ensemble_project::atomic_write::{FileReplaceError, FileReplacement, replace_files_if_unchanged};
 use ensemble_project::project::{Project, read_source};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use sha2::Digest as _;
 
 use super::{line_ends, required_text};
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::ApiFailure;
 
 /// Maximum size of an edited file: with escapes it fits into a request.
 const MAX_EDITABLE_BYTES: usize = 4 << 20;
 
 /// Editable file with its text.
-pub(super) struct EditableFile {
+pub(super) struct LoadedEditableFile {
     /// As the list has it.
     pub(super) path: PathBuf,
     /// The bytes of the file.
@@ -30,7 +30,7 @@ pub(super) struct EditableFile {
 }
 
 /// Loads a file for the page: `{file, text, digest}`.
-pub(super) fn load_document(app: &UiState, file: &str) -> Result<Value, ApiFailure> {
+pub(super) fn load_file_json(app: &UiServerState, file: &str) -> Result<Value, ApiFailure> {
     let open = load_editable_file(app, file)?;
     let mut document = text_with_digest_json(open.disk.text());
     document["file"] = file.into();
@@ -49,7 +49,7 @@ pub(super) fn sha256_hex_digest(text: &str) -> String {
 }
 
 /// Resolves a file that the list of the page shows under this path.
-pub(super) fn resolve_listed_file(app: &UiState, file: &str) -> Result<PathBuf, ApiFailure> {
+pub(super) fn resolve_listed_file(app: &UiServerState, file: &str) -> Result<PathBuf, ApiFailure> {
     let project = app.runs.runs().project();
     let is_it = |path: &PathBuf| path.display().to_string() == file;
     let mut paths = project.list_named_files().into_iter().map(|(_, path)| path);
@@ -64,7 +64,7 @@ pub(super) fn resolve_listed_file(app: &UiState, file: &str) -> Result<PathBuf, 
 }
 
 /// Loads a listed file for the editor. Fails if it is not listed, outside of the folder, too large or not editable.
-pub(super) fn load_editable_file(app: &UiState, file: &str) -> Result<EditableFile, ApiFailure> {
+pub(super) fn load_editable_file(app: &UiServerState, file: &str) -> Result<LoadedEditableFile, ApiFailure> {
     let path = resolve_listed_file(app, file)?;
     let disk = app.runs.runs().project().read_file(&path)?;
     if disk.text().len() > MAX_EDITABLE_BYTES {
@@ -75,7 +75,7 @@ pub(super) fn load_editable_file(app: &UiState, file: &str) -> Result<EditableFi
         return Err(ApiFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
     }
     match is_ensemble_or_test_file(&path, &disk) {
-        true => Ok(EditableFile { path, disk }),
+        true => Ok(LoadedEditableFile { path, disk }),
         false => Err(ApiFailure::not_found(format!(
             "`{file}` is neither an ensemble nor a test file"
         ))),
@@ -88,7 +88,7 @@ pub(super) fn is_ensemble_or_test_file(path: &Path, text: &SourceText) -> bool {
 }
 
 /// Parses `{file, text}` and resolves the listed file.
-pub(super) fn resolve_file_and_text(app: &UiState, given: &Value) -> Result<(PathBuf, Arc<str>), ApiFailure> {
+pub(super) fn resolve_file_and_text(app: &UiServerState, given: &Value) -> Result<(PathBuf, Arc<str>), ApiFailure> {
     let path = resolve_listed_file(app, required_text(given, "file")?)?;
     Ok((path, required_text(given, "text")?.into()))
 }
@@ -97,7 +97,7 @@ pub(super) fn resolve_file_and_text(app: &UiState, given: &Value) -> Result<(Pat
 ///
 /// `scripts` are those in which an agent or an input has got another name:
 /// `{file, digest, names: [{subject, old, new, is_stored}, …]}`. Either all files are written or none, and none if one of them has changed. The answer is `{digest, scripts: {file: digest}}`.
-pub(super) fn save_file_and_scripts(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) fn save_file_and_scripts(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let (file, page) = (required_text(given, "file")?, required_text(given, "text")?);
     let _one_at_a_time = app.write_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let open = load_editable_file(app, file)?;
@@ -117,7 +117,7 @@ pub(super) fn save_file_and_scripts(app: &UiState, given: &Value) -> Result<Valu
     }
     let project = app.runs.runs().project();
     let scripts = given["scripts"].as_array().into_iter().flatten();
-    let scripts = scripts.map(|script| rename_in_file(project, script));
+    let scripts = scripts.map(|script| rename_agents_in_file(project, script));
     let scripts = scripts.collect::<Result<Vec<_>, _>>()?;
     let mut files: Vec<(PathBuf, &str, &str)> = Vec::new();
     for (path, before, after) in &scripts {
@@ -135,7 +135,7 @@ pub(super) fn save_file_and_scripts(app: &UiState, given: &Value) -> Result<Valu
 }
 
 /// Renames agents and inputs in a script or test file. Returns its path, its text, and its new text without writing.
-fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, String), ApiFailure> {
+fn rename_agents_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, String), ApiFailure> {
     let file = required_text(given, "file")?;
     let path = PathBuf::from(file);
     let is_script = path.extension().is_some_and(|end| end == "rhai");
@@ -177,13 +177,13 @@ fn replace_all_or_no_files(project: &Project, files: &[(PathBuf, &str, &str)]) -
             new_text: after,
         })
         .collect();
-    replace_files(&project.folder, &replacements).map_err(|none| {
+    replace_files_if_unchanged(&project.folder, &replacements).map_err(|none| {
         let format_path = |at: usize| files[at].0.display().to_string();
         let file = format_path(none.at);
         let mut failure = match none.error {
-            ReplaceError::Changed => changed_on_disk_failure(&file),
-            ReplaceError::ReadOnly => forbidden_failure(format!("`{file}` is read-only")),
-            ReplaceError::Refused(why) => ApiFailure::unavailable(format!("`{file}` cannot be written: {why}")),
+            FileReplaceError::Changed => changed_on_disk_failure(&file),
+            FileReplaceError::ReadOnly => forbidden_failure(format!("`{file}` is read-only")),
+            FileReplaceError::Refused(why) => ApiFailure::unavailable(format!("`{file}` cannot be written: {why}")),
         };
         if !none.replaced_files.is_empty() {
             let replaced_paths: Vec<String> = none.replaced_files.into_iter().map(format_path).collect();

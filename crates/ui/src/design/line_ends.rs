@@ -20,7 +20,7 @@ pub(super) fn to_disk_text(disk: &str, page: &str) -> String {
     if !disk.contains('\r') {
         return format!("{mark}{page}");
     }
-    let old = split_lines(disk);
+    let old = split_lines_with_ends(disk);
     let count = |end: &str| old.iter().filter(|line| line.1 == end).count();
     // Of ends that are equally frequent, the last one of these.
     let usual = ["\r", "\n", "\r\n"]
@@ -30,10 +30,10 @@ pub(super) fn to_disk_text(disk: &str, page: &str) -> String {
     if count(usual) == old.iter().filter(|line| !line.1.is_empty()).count() {
         return format!("{mark}{}", page.replace('\n', usual));
     }
-    let new = split_lines(page);
+    let new = split_lines_with_ends(page);
     let mut ends: Vec<&str> = vec![usual; new.len()];
     // A line in the place of another one keeps its end, too.
-    for same in ensemble_diff::find_matching_lines(&line_texts(&old), &line_texts(&new)) {
+    for same in ensemble_diff::find_matching_lines(&lines_without_ends(&old), &lines_without_ends(&new)) {
         for (before, after) in same.before.zip(same.after) {
             ends[after] = old[before].1;
         }
@@ -52,12 +52,12 @@ pub(super) fn to_disk_text(disk: &str, page: &str) -> String {
 }
 
 /// Returns the lines without their ends.
-fn line_texts<'t>(lines: &[(&'t str, &'t str)]) -> Vec<&'t str> {
+fn lines_without_ends<'t>(lines: &[(&'t str, &'t str)]) -> Vec<&'t str> {
     lines.iter().map(|(text, _)| *text).collect()
 }
 
 /// Splits a text into lines, each with its end. The last line has none.
-fn split_lines(text: &str) -> Vec<(&str, &str)> {
+fn split_lines_with_ends(text: &str) -> Vec<(&str, &str)> {
     let mut lines = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find(['\n', '\r']) {

@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::{self, ApiFailure, UiReply};
 
 /// Answers a GET request of the designer. Returns `None` for other paths.
 pub(crate) async fn answer_design_get(
-    app: &Arc<UiState>,
+    app: &Arc<UiServerState>,
     path: &str,
     file: Option<&str>,
 ) -> Result<Option<UiReply>, ApiFailure> {
@@ -32,7 +32,7 @@ pub(crate) async fn answer_design_get(
     Ok(Some(match path {
         "/api/design/file" => {
             let file = file()?;
-            reply::json_reply(&app.run_blocking(move |app| file::load_document(app, &file)).await?)
+            reply::json_reply(&app.run_blocking(move |app| file::load_file_json(app, &file)).await?)
         }
         "/api/design/keys" => reply::json_reply(&edit::form_keys_json()),
         "/api/design/events" => watch::stream_file_changes(app, file()?).await?,
@@ -42,7 +42,7 @@ pub(crate) async fn answer_design_get(
 
 /// Performs a POST request of the designer. Returns `None` for other paths.
 pub(crate) async fn answer_design_post(
-    app: &Arc<UiState>,
+    app: &Arc<UiServerState>,
     path: &str,
     given: &Value,
 ) -> Result<Option<UiReply>, ApiFailure> {

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::file::forbidden_failure;
 use super::required_text;
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::ApiFailure;
 
 /// Creates the file of a new ensemble that can be run: `{name}`. Returns `{name, file}`. Never overwrites a file.
-pub(super) fn create_ensemble_file(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) fn create_ensemble_file(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let requested_name = required_text(given, "name")?.trim();
     let project = app.runs.runs().project();
     let mut files = (app.starter)(requested_name).ok_or_else(|| {

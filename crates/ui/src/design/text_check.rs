@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 use super::file::resolve_file_and_text;
 use super::utf16_lines::{Utf16LineIndex, position_json};
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::reply::ApiFailure;
 use crate::view::draw_for_page;
 
 /// Checks a text, and returns its findings and agents: `{findings, agents}`.
-pub(super) fn check_text(app: &UiState, given: &Value) -> Result<Value, ApiFailure> {
+pub(super) fn check_text(app: &UiServerState, given: &Value) -> Result<Value, ApiFailure> {
     let (path, text) = resolve_file_and_text(app, given)?;
     let project = app.runs.runs().project();
     let place = FolderChecks::for_file(&project.folder.join(&path), project, &*app.checks);
     let diagnostics = place
-        .check_text(&project.folder.join(&path), &text, &|| true)
+        .check_text_if_wanted(&project.folder.join(&path), &text, &|| true)
         .unwrap_or_default();
     let source = SourceText::new(path.display().to_string(), text.clone());
     let units = Utf16LineIndex::new(&text);
@@ -71,7 +71,7 @@ fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16LineI
 }
 
 /// Draws the graph of a text as SVG without a style.
-pub(super) fn draw_text_graph(app: &UiState, given: &Value) -> Result<String, ApiFailure> {
+pub(super) fn draw_text_graph(app: &UiServerState, given: &Value) -> Result<String, ApiFailure> {
     let (path, text) = resolve_file_and_text(app, given)?;
     let loaded = load_ensemble(&SourceText::new(path.display().to_string(), text));
     let ensemble = loaded

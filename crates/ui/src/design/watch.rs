@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::file;
-use crate::app::UiState;
+use crate::app::UiServerState;
 use crate::events::{HEARTBEAT_INTERVAL, event_frame};
 use crate::reply::{self, ApiFailure, UiReply};
 
@@ -24,7 +24,7 @@ const POLLS_BETWEEN_READS: u32 = 8;
 type FileStamp = Option<(Option<SystemTime>, u64)>;
 
 /// Streams the content of a file as events: `{text, digest}` now and after each change, and `gone` while it is not editable.
-pub(super) async fn stream_file_changes(app: &Arc<UiState>, name: String) -> Result<UiReply, ApiFailure> {
+pub(super) async fn stream_file_changes(app: &Arc<UiServerState>, name: String) -> Result<UiReply, ApiFailure> {
     let path = {
         let name = name.clone();
         app.run_blocking(move |app| file::load_editable_file(app, &name))
@@ -39,7 +39,8 @@ pub(super) async fn stream_file_changes(app: &Arc<UiState>, name: String) -> Res
         loop {
             let (project, path) = (project.clone(), path.clone());
             let previous_state = last.clone().filter(|_| looks % POLLS_BETWEEN_READS != 0);
-            let Ok(now) = tokio::task::spawn_blocking(move || read_if_changed(&project, &path, previous_state)).await
+            let Ok(now) =
+                tokio::task::spawn_blocking(move || read_event_if_changed(&project, &path, previous_state)).await
             else {
                 return;
             };
@@ -75,7 +76,7 @@ pub(super) async fn stream_file_changes(app: &Arc<UiState>, name: String) -> Res
 }
 
 /// Reads the file if it has changed. Returns its stamp, its digest and an event, or `None` if it is unchanged.
-fn read_if_changed(
+fn read_event_if_changed(
     project: &Project,
     path: &PathBuf,
     known: Option<(FileStamp, String)>,

@@ -1,6 +1,6 @@
 //! What the page shows of a run beside its rows.
 
-use ensemble_core::conversation::{CompletionReason, FailedWork, RunEnded};
+use ensemble_core::conversation::{AgentWorkCounts, CompletionReason, RunEnded};
 use ensemble_core::store::RunId;
 use ensemble_history::{AgentActivity, RunState, RunTotals, output_text};
 use ensemble_reports::report::story::first_failed_part;
@@ -16,7 +16,7 @@ const MAX_SHOWN_WARNINGS: usize = 20;
 
 impl RunView {
     /// Converts the run to JSON without rows: name, state, totals, agents and possible actions.
-    pub(crate) fn head_json(&self, id: &RunId, driven: DriverLocation, state: RunState) -> Value {
+    pub(crate) fn json_without_rows(&self, id: &RunId, driven: DriverLocation, state: RunState) -> Value {
         let started = self.story.start_event();
         let end_event = self.story.end_event();
         let totals = self.run_history().run_totals();
@@ -37,22 +37,22 @@ impl RunView {
             "forked_from": started.and_then(|started| started.forked_from.as_ref()),
             "simulated": started.map(|started| &started.simulated),
             "begun": self.run_history().started_at(),
-            "latest": self.run_history().latest_at(),
-            "active": self.story.active + self.seconds_since_latest(is_under_way),
+            "latest": self.run_history().latest_record_at(),
+            "active": self.story.active + self.seconds_since_latest_record(is_under_way),
             "is_under_way": is_under_way,
             "state": state,
             "process": match driven { DriverLocation::Elsewhere(process) => Some(process), _ => None },
             "outcome": end_event.map(|ended| ended.completion_reason),
             "success": end_event.map(RunEnded::is_success),
-            "sentence": end_event.map(|ended| ended.to_sentence().0),
+            "sentence": end_event.map(|ended| ended.to_outcome_sentence().0),
             "failure": self.failure_json(),
-            "outputs": self.last_outputs(),
+            "outputs": self.last_turn_outputs(),
             "has_result": end_event.is_some() && self.plan.as_ref().is_some_and(|plan| plan.ensemble().result.is_some()),
             "turns": totals.turns,
             "open_turn": self.story.latest_turn().filter(|turn| is_under_way && turn.finished_at.is_none()).map(|turn| turn.turn),
             "executions": totals.all.executions,
             "failed": totals.all.failed,
-            "failed_work": totals.list_failed_work().iter().flat_map(FailedWork::list_sentences).collect::<Vec<_>>(),
+            "failed_work": totals.list_failed_work().iter().flat_map(AgentWorkCounts::list_failure_sentences).collect::<Vec<_>>(),
             "usage": totals.all.usage,
             "warnings": &warnings[warnings.len().saturating_sub(MAX_SHOWN_WARNINGS)..],
             "agents": self.agents_json(&totals),
@@ -64,15 +64,15 @@ impl RunView {
                 "fork": !is_inner,
                 "retry": self.rerun_target_json().filter(|_| is_free),
                 "fork_before": end_event
-                    .filter(|ended| is_free && is_agent_failure(ended.completion_reason))
+                    .filter(|ended| is_free && has_failed_in_turn(ended.completion_reason))
                     .map(|_| self.story.last_turn_before_failure()),
             },
         })
     }
 
     /// Returns the seconds since the latest record, if the run is running.
-    fn seconds_since_latest(&self, is_under_way: bool) -> f64 {
-        let latest = self.run_history().latest_at().filter(|_| is_under_way);
+    fn seconds_since_latest_record(&self, is_under_way: bool) -> f64 {
+        let latest = self.run_history().latest_record_at().filter(|_| is_under_way);
         latest.map_or(0.0, seconds_since)
     }
 
@@ -99,7 +99,7 @@ impl RunView {
     }
 
     /// Returns the outputs of the last turn of a run that has ended.
-    fn last_outputs(&self) -> Option<Vec<Value>> {
+    fn last_turn_outputs(&self) -> Option<Vec<Value>> {
         self.story.end_event()?;
         let turn = self.story.latest_turn()?;
         let outputs = turn.executions.iter().filter_map(|execution| {
@@ -129,7 +129,7 @@ impl RunView {
                 "failed": sum.failed,
                 "parts": sum.parts.ended_parts,
                 "usage": sum.usage,
-                "seconds": (sum.attempts > 0).then(|| sum.seconds + self.working_seconds(&name)),
+                "seconds": (sum.attempts > 0).then(|| sum.seconds + self.running_attempt_seconds(&name)),
                 "activity": self.activity_word(&name),
                 "turn": sum.latest_turn,
                 "idle": self.run_history().idle_reason(&name),
@@ -139,7 +139,7 @@ impl RunView {
     }
 
     /// Returns the seconds since the attempt of the agent started, if it is running.
-    fn working_seconds(&self, agent: &str) -> f64 {
+    fn running_attempt_seconds(&self, agent: &str) -> f64 {
         match self.run_history().agent_activity(agent) {
             Some(AgentActivity::Working { since }) if self.liveness.is_driven => seconds_since(since),
             _ => 0.0,
@@ -157,7 +157,7 @@ impl RunView {
 }
 
 /// Returns whether the run failed in a turn, so that a fork can start before it.
-fn is_agent_failure(outcome: CompletionReason) -> bool {
+fn has_failed_in_turn(outcome: CompletionReason) -> bool {
     matches!(
         outcome,
         CompletionReason::AgentFailed | CompletionReason::ConditionFailed

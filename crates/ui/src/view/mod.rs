@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, Record};
-use ensemble_core::store::{ReadError, StoredRun};
+use ensemble_core::store::{LogReadError, StoredRun};
 use ensemble_history::RunHistory;
 use ensemble_history::story::{RunStory, StoryEvent};
 use ensemble_language::plan::Plan;
@@ -37,7 +37,7 @@ pub(crate) enum DriverLocation {
 
 /// Facts of a run that no record contains.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct RunLiveness {
+pub(crate) struct LiveRunState {
     /// Whether a process drives the run.
     pub(crate) is_driven: bool,
     /// The agents whose questions and permission requests are open in this process.
@@ -48,7 +48,7 @@ pub(crate) struct RunLiveness {
 #[derive(Default)]
 pub(crate) struct RunView {
     story: RunStory,
-    liveness: RunLiveness,
+    liveness: LiveRunState,
     /// The ensemble as it was, where it can be read.
     pub(crate) plan: Option<Arc<Plan>>,
     /// The number of the next record.
@@ -95,7 +95,7 @@ impl RunView {
     }
 
     /// Sets the facts that no record contains, and returns the changed rows.
-    pub(crate) fn set_liveness(&mut self, liveness: RunLiveness) -> Range<usize> {
+    pub(crate) fn set_live_state(&mut self, liveness: LiveRunState) -> Range<usize> {
         if self.liveness == liveness {
             return 0..0;
         }
@@ -104,7 +104,7 @@ impl RunView {
     }
 
     /// Loads a view of the records up to the end of a turn.
-    pub(crate) async fn load_view_until_turn(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, ReadError> {
+    pub(crate) async fn load_view_until_turn(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, LogReadError> {
         let mut view = Self {
             plan: self.plan.clone(),
             ..Self::default()

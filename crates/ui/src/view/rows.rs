@@ -133,7 +133,7 @@ fn event_row(event: &StoryEvent, most: usize) -> Value {
         StoryEvent::Ended { ended, at } if ended.completion_reason == CompletionReason::WaitingForInput => {
             ("waits", at, text(ended.summary_sentence()))
         }
-        StoryEvent::Ended { ended, at } => ("ended", at, text(&ended.to_sentence().0)),
+        StoryEvent::Ended { ended, at } => ("ended", at, text(&ended.to_outcome_sentence().0)),
     };
     json!({"kind": kind, "begun": at, "text": text, "is_cut": is_cut})
 }

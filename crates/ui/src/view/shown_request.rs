@@ -15,7 +15,7 @@ pub(crate) fn with_request_texts(mut document: Value, request: &PendingRequest) 
     document["shown"] = json!({
         "address": escape_hidden(&request.address.to_string()),
         "prompt": escape_hidden_lines(&question.prompt),
-        "choices": request.shown_choices(),
+        "choices": request.escaped_choices(),
         "tool": permission.map(|wanted| escape_hidden(&wanted.tool)),
         "arguments": arguments.map(|text| escape_hidden_in_json(&text).into_owned()),
     });
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn nothing_hidden_is_shown_and_the_choices_stay_as_they_are() {
-        let execution = ExecutionInput::first_attempt("gate", 1);
+        let execution = ExecutionInput::first_attempt_without_outputs("gate", 1);
         let choices = vec!["keep".to_owned(), "del\u{202e}ete\u{1b}[8m".to_owned()];
         let question = OperatorQuestion::new("Delete\u{202e}\nit?", choices.clone());
         let request = PendingRequest::for_question(&execution, question);
@@ -43,7 +43,7 @@ mod tests {
         );
         assert_eq!(document["shown"]["prompt"], "Delete\\u{202e}\nit?");
         let arguments: JsonMap = [("to".to_owned(), json!("a\u{202e}b"))].into_iter().collect();
-        let origin = execution.origin.with_call("pay".into(), 1, 0);
+        let origin = execution.origin.append_tool_call("pay".into(), 1, 0);
         let request = PendingRequest::for_permission(&execution, origin, "c", "pay", &arguments);
         let document = with_request_texts(json!(request), &request);
         assert_eq!(document["shown"]["arguments"], "{\n  \"to\": \"a\\u202eb\"\n}");

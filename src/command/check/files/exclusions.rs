@@ -1,8 +1,8 @@
-//! What a search in folders leaves out: what configurations exclude, hidden folders, folders that tools make, and what `.ignore` and
-//! `.gitignore` name.
+//! Exclusions of a search in folders: patterns of configurations, hidden folders, folders of tools, and the patterns of `.ignore` and
+//! `.gitignore` files.
 //!
-//! The rules of a folder are those of the folders above it and its own. The search in folders above ends where that for a
-//! configuration ends, so that no file of another user decides what is checked.
+//! The rules of a folder include the rules of the folders above. The search in folders above ends where the search for a configuration
+//! ends, so that no file of another user decides which files are checked.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,54 +12,54 @@ use ensemble_scripts::regular_files;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// The largest ignore file that is read, in bytes. A larger one leaves nothing out.
-const LARGEST: u64 = 256 << 10;
+/// Maximum size of an ignore file, in bytes. A larger file excludes nothing.
+const MAX_IGNORE_FILE_BYTES: u64 = 256 << 10;
 
 /// Folders that tools fill.
-const OF_TOOLS: [&str; 2] = ["node_modules", "target"];
+const TOOL_FOLDERS: [&str; 2] = ["node_modules", "target"];
 
-/// The reason why a file or a folder is left out.
+/// Reason why a search skips a file or a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileSkipReason {
-    /// A configuration, or `--exclude`, says so.
+    /// A configuration, or `--exclude`, excludes the path.
     Excluded,
-    /// An ignore file says so.
+    /// An ignore file ignores the path.
     Ignored,
-    /// It is hidden, or a folder that a tool fills.
+    /// The path is hidden, or a folder that a tool fills.
     Foreign,
 }
 
-/// The rules that apply in all folders.
-pub(crate) struct GlobalRules {
-    /// The patterns of the command line.
+/// Rules of a search that apply in all folders.
+pub(crate) struct GlobalSearchRules {
+    /// Patterns of the command line.
     pub(crate) exclude: Gitignore,
-    /// What the user ignores in all repositories.
+    /// Patterns that the user's git ignores in all repositories.
     pub(crate) user_ignored: Gitignore,
-    /// Whether ignore files count.
+    /// Whether the search reads ignore files.
     pub(crate) with_ignore_files: bool,
 }
 
-/// The rules of a folder.
-pub(crate) struct FolderRules {
-    above: Option<Rc<FolderRules>>,
-    /// The exclusions of the nearest configuration.
+/// Rules of a search that apply in one folder, with the rules of the folders above.
+pub(crate) struct FolderSearchRules {
+    above: Option<Rc<FolderSearchRules>>,
+    /// Exclusions of the nearest configuration.
     exclude: Option<Arc<Gitignore>>,
     ignore: Gitignore,
     gitignore: Gitignore,
-    /// `.git/info/exclude`, if a repository begins here.
+    /// `.git/info/exclude`, if a repository begins in the folder.
     repository: Option<Gitignore>,
 }
 
-impl FolderRules {
-    /// Returns the rules of `folder`; without `exclude`, those of the configuration above still count.
+impl FolderSearchRules {
+    /// Loads the rules of `folder`. Without `exclude`, the folder inherits the exclusions of the configuration above.
     pub(crate) fn for_folder(
         folder: &Path,
         above: Option<Rc<Self>>,
         exclude: Option<Arc<Gitignore>>,
-        everywhere: &GlobalRules,
+        everywhere: &GlobalSearchRules,
     ) -> Rc<Self> {
         let read = |name: &str| match everywhere.with_ignore_files {
-            true => load_patterns(&folder.join(name), folder),
+            true => load_ignore_file(&folder.join(name), folder),
             false => Gitignore::empty(),
         };
         let is_repository = folder.join(".git").symlink_metadata().is_ok();
@@ -73,8 +73,14 @@ impl FolderRules {
         })
     }
 
-    /// Returns whether a file or a folder in this folder is left out, and why. A pattern with `!` takes it in again.
-    pub(crate) fn skip_reason(&self, path: &Path, is_folder: bool, everywhere: &GlobalRules) -> Option<FileSkipReason> {
+    /// Returns the reason to skip a file or folder in this folder. Returns `None` if the search includes the path.
+    /// A pattern with `!` includes the path again.
+    pub(crate) fn skip_reason(
+        &self,
+        path: &Path,
+        is_folder: bool,
+        everywhere: &GlobalSearchRules,
+    ) -> Option<FileSkipReason> {
         let excluded = [Some(&everywhere.exclude), self.exclude.as_deref()]
             .into_iter()
             .flatten();
@@ -85,7 +91,7 @@ impl FolderRules {
                 Match::None => {}
             }
         }
-        if is_folder && is_foreign(path) {
+        if is_folder && is_tool_or_hidden_folder(path) {
             return Some(FileSkipReason::Foreign);
         }
         match self.match_ignore_files(path, is_folder, everywhere) {
@@ -94,14 +100,14 @@ impl FolderRules {
         }
     }
 
-    /// Returns the match of the ignore files: the nearest first, `.ignore` before `.gitignore`, as ripgrep reads them.
-    fn match_ignore_files(&self, path: &Path, is_folder: bool, everywhere: &GlobalRules) -> Match<()> {
+    /// Matches the path with the ignore files, the nearest first, and `.ignore` before `.gitignore`, as ripgrep does.
+    fn match_ignore_files(&self, path: &Path, is_folder: bool, everywhere: &GlobalSearchRules) -> Match<()> {
         let match_patterns = |patterns: &Gitignore| patterns.matched(path, is_folder).map(|_| ());
         let mut ignore_match = Match::None;
-        for rules in self.self_and_above() {
+        for rules in self.rules_upward() {
             ignore_match = ignore_match.or(match_patterns(&rules.ignore));
         }
-        for rules in self.self_and_above() {
+        for rules in self.rules_upward() {
             ignore_match = ignore_match.or(match_patterns(&rules.gitignore));
             // What is above a repository does not belong to it.
             if let Some(patterns) = &rules.repository {
@@ -113,15 +119,16 @@ impl FolderRules {
         ignore_match
     }
 
-    fn self_and_above(&self) -> impl Iterator<Item = &Self> {
+    /// Iterates over these rules and the rules of each folder above.
+    fn rules_upward(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |rules| rules.above.as_deref())
     }
 }
 
-/// Returns whether the folder is hidden, or one that tools fill: by its name, or as a virtual environment of Python.
-fn is_foreign(folder: &Path) -> bool {
+/// Returns whether the folder is hidden or filled by a tool, by its name or as a Python virtual environment.
+fn is_tool_or_hidden_folder(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default();
-    OF_TOOLS.iter().any(|known| name == *known) || is_hidden(folder) || folder.join("pyvenv.cfg").exists()
+    TOOL_FOLDERS.iter().any(|known| name == *known) || is_hidden(folder) || folder.join("pyvenv.cfg").exists()
 }
 
 /// Returns whether the name begins with a dot.
@@ -130,9 +137,9 @@ fn is_hidden(path: &Path) -> bool {
         .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// Returns the patterns of an ignore file. Lines that are no patterns are passed over, as git does.
-fn load_patterns(file: &Path, folder: &Path) -> Gitignore {
-    let Ok(text) = regular_files::read_text(file, LARGEST) else {
+/// Loads the patterns of an ignore file for `folder`. Skips invalid lines, like git. Returns no patterns if the file cannot be read.
+fn load_ignore_file(file: &Path, folder: &Path) -> Gitignore {
+    let Ok(text) = regular_files::read_text(file, MAX_IGNORE_FILE_BYTES) else {
         return Gitignore::empty();
     };
     let mut builder = GitignoreBuilder::new(folder);
@@ -142,7 +149,7 @@ fn load_patterns(file: &Path, folder: &Path) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Returns the patterns of a list, and what is wrong with some of them, each with its index.
+/// Parses the patterns. Also returns the message for each invalid pattern, with the index of the pattern.
 pub(crate) fn parse_patterns<'p>(
     folder: &Path,
     patterns: impl IntoIterator<Item = (usize, &'p str)>,
@@ -166,6 +173,7 @@ pub(crate) fn parse_patterns<'p>(
     }
 }
 
+/// Returns the message of a pattern error, without the pattern.
 fn pattern_error(error: &ignore::Error) -> String {
     match error {
         ignore::Error::Glob { err, .. } => err.clone(),
@@ -173,14 +181,14 @@ fn pattern_error(error: &ignore::Error) -> String {
     }
 }
 
-/// Returns the patterns that the user's git ignores everywhere.
-pub(crate) fn load_user_patterns() -> Gitignore {
+/// Loads the patterns that the user's git ignores in all repositories.
+pub(crate) fn load_global_git_excludes() -> Gitignore {
     Gitignore::global().0
 }
 
-/// Returns the folder of a pattern for files: its parts without wildcards, and how many folders below it can match, if
-/// that is known.
-pub(crate) fn pattern_base(pattern: &Path) -> (PathBuf, Option<usize>) {
+/// Splits a pattern for files: returns the leading folder without wildcards, and the number of further levels.
+/// The number is `None` for a pattern with `**`.
+pub(crate) fn split_pattern_base(pattern: &Path) -> (PathBuf, Option<usize>) {
     let has_wildcard = |part: &std::path::Component<'_>| {
         let text = part.as_os_str().to_string_lossy();
         text.contains(['*', '?', '['])
@@ -195,12 +203,12 @@ pub(crate) fn pattern_base(pattern: &Path) -> (PathBuf, Option<usize>) {
 mod tests {
     use super::*;
 
-    fn rules(folder: &Path, above: Option<Rc<FolderRules>>) -> Rc<FolderRules> {
-        FolderRules::for_folder(folder, above, None, &everywhere(&[]))
+    fn rules(folder: &Path, above: Option<Rc<FolderSearchRules>>) -> Rc<FolderSearchRules> {
+        FolderSearchRules::for_folder(folder, above, None, &everywhere(&[]))
     }
 
-    fn everywhere(exclude: &[&str]) -> GlobalRules {
-        GlobalRules {
+    fn everywhere(exclude: &[&str]) -> GlobalSearchRules {
+        GlobalSearchRules {
             exclude: parse_patterns(Path::new("/"), exclude.iter().copied().enumerate()).0,
             user_ignored: Gitignore::empty(),
             with_ignore_files: true,
@@ -249,7 +257,7 @@ mod tests {
         );
     }
 
-    fn rules_of_repository(folder: &Path, above: Rc<FolderRules>) -> Rc<FolderRules> {
+    fn rules_of_repository(folder: &Path, above: Rc<FolderSearchRules>) -> Rc<FolderSearchRules> {
         rules(folder, Some(above))
     }
 
@@ -300,7 +308,7 @@ mod tests {
             ("/e/**/*.yaml", "/e", None),
         ] {
             assert_eq!(
-                pattern_base(
+                split_pattern_base(
                     &Path::new(pattern)
                         .components()
                         .filter(|part| *part != std::path::Component::CurDir)

@@ -1,94 +1,100 @@
-//! The search for files in folders: each file and each folder once, by whatever links it is reached.
+//! Search for files in folders, which finds each file and each folder once, even if several links lead to a path.
 //!
-//! Folders are searched before links are followed, so a file has its own name and not that of a link, if both are found.
+//! The search reads folders before it follows links, so that a file is shown with its own name and not with the name of a link.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::exclusions::{FileSkipReason, FolderRules, GlobalRules};
+use super::exclusions::{FileSkipReason, FolderSearchRules, GlobalSearchRules};
 use crate::command::check::settings::ValidateConfigCache;
 use ensemble_project::Project;
 
-/// Where YAML is found below a folder that is hidden otherwise.
-const OF_PROJECT: &str = ".ensemble";
+/// Hidden folder that is searched for ensembles.
+const PROJECT_FOLDER: &str = ".ensemble";
 
-/// The files that a search looks for.
+/// Kind of the files that a search looks for.
 #[derive(Clone)]
 pub(crate) enum WantedFiles {
-    /// Those with the ending of YAML.
+    /// Files with a YAML extension.
     Yaml,
-    /// Those that match a pattern, and YAML in folders that do. A pattern without `**` matches in this many levels of folders.
+    /// Files that match a pattern, and YAML files in folders that match. A pattern without `**` matches in this many levels of folders.
     Matching(Rc<glob::Pattern>, Option<usize>),
 }
 
-/// A file or a folder with its names.
+/// Path of a file or folder in its three forms: for output, for rules, and without links.
 #[derive(Clone)]
-struct WalkPath {
-    /// As it is shown.
+struct SearchPath {
+    /// Path for output.
     shown_path: PathBuf,
-    /// As it is reached, by which rules apply.
+    /// Path by which the search reached the file, for the rules.
     rule_path: PathBuf,
-    /// Without links.
+    /// Path without links.
     real_path: PathBuf,
 }
 
-/// A file that was found, or a folder that cannot be read.
-pub(crate) struct FoundFile {
-    /// Which of the given paths led to it.
+/// File that a search found, or folder that the search cannot read.
+pub(crate) struct FoundPath {
+    /// Index of the argument that led to the file.
     pub(crate) group: usize,
-    /// As it is shown.
+    /// Path for output.
     pub(crate) shown_path: PathBuf,
-    pub(crate) kind: FoundKind,
+    pub(crate) kind: FoundPathKind,
 }
 
+/// Kind of a path that a search found.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum FoundKind {
-    /// The file was given itself.
+pub(crate) enum FoundPathKind {
+    /// The file is an argument.
     Given,
-    /// It was found.
+    /// The search found the file.
     Found,
-    /// A folder that cannot be read, and why.
+    /// The search cannot read the folder, for this reason.
     Unreadable(String),
 }
 
-/// A link that is followed later.
-struct DeferredLink {
+/// Link that the search follows after all folders.
+struct DeferredLinkSearch {
     group: usize,
-    place: WalkPath,
-    rules: Rc<FolderRules>,
+    place: SearchPath,
+    rules: Rc<FolderSearchRules>,
     is_folder: bool,
     wanted: WantedFiles,
     depth: usize,
 }
 
-/// The results of the search for one given path.
+/// Results of the search for one argument.
 #[derive(Default, Clone)]
-pub(crate) struct PathTotals {
-    /// The files that are wanted, also those that were known already.
+pub(crate) struct ArgumentSearchTotals {
+    /// Number of wanted files, including those that an earlier argument found.
     pub(crate) files: usize,
-    /// The files and folders that were left out because of patterns.
+    /// Number of files and folders that patterns exclude.
     pub(crate) excluded: usize,
-    /// The files and folders that rules leave out, as they are shown, each with the kind of rule.
+    /// Files and folders that rules skip, as paths for output with the kind of the rule.
     pub(crate) skipped: Vec<(PathBuf, &'static str)>,
-    /// Likewise because of ignore files.
+    /// Number of files and folders that ignore files ignore.
     pub(crate) ignored: usize,
 }
 
-/// A search.
+/// Search for the files of all arguments.
 pub(crate) struct FileSearch<'w> {
     project: &'w Project,
     settings: &'w ValidateConfigCache<'w>,
-    everywhere: GlobalRules,
+    everywhere: GlobalSearchRules,
     folders: HashSet<PathBuf>,
     files: HashMap<PathBuf, usize>,
-    links: VecDeque<DeferredLink>,
-    found: Vec<FoundFile>,
-    path_totals: Vec<PathTotals>,
+    links: VecDeque<DeferredLinkSearch>,
+    found: Vec<FoundPath>,
+    path_totals: Vec<ArgumentSearchTotals>,
 }
 
 impl<'w> FileSearch<'w> {
-    pub(crate) fn new(project: &'w Project, settings: &'w ValidateConfigCache<'w>, everywhere: GlobalRules) -> Self {
+    /// Creates a search without arguments.
+    pub(crate) fn new(
+        project: &'w Project,
+        settings: &'w ValidateConfigCache<'w>,
+        everywhere: GlobalSearchRules,
+    ) -> Self {
         Self {
             project,
             settings,
@@ -101,37 +107,38 @@ impl<'w> FileSearch<'w> {
         }
     }
 
-    /// Begins the search of another given path.
-    pub(crate) fn start_group(&mut self) {
-        self.path_totals.push(PathTotals::default());
+    /// Starts the search for another argument.
+    pub(crate) fn start_argument(&mut self) {
+        self.path_totals.push(ArgumentSearchTotals::default());
     }
 
-    fn current_group(&self) -> usize {
+    /// Returns the index of the current argument.
+    fn current_argument(&self) -> usize {
         self.path_totals.len().saturating_sub(1)
     }
 
-    /// A file that was given.
-    pub(crate) fn add_file(&mut self, shown: &Path) {
+    /// Adds a file that is itself an argument. `shown` is its path for output.
+    pub(crate) fn add_argument_file(&mut self, shown: &Path) {
         let path = self.project.folder.join(shown);
         let real = path.canonicalize().unwrap_or(path);
-        self.add_found(self.current_group(), shown.to_owned(), real, FoundKind::Given);
+        self.add_found_once(self.current_argument(), shown.to_owned(), real, FoundPathKind::Given);
     }
 
-    /// The files in a folder.
+    /// Searches the folder for the wanted files, under the rules of the folders above. `shown` is its path for output.
     pub(crate) fn search_folder(&mut self, shown: &Path, wanted: WantedFiles) {
         let path = self.project.folder.join(shown);
         let real = path.canonicalize().unwrap_or(path);
         let above = real.parent().and_then(|_| self.rules_above(&real));
-        let place = WalkPath {
+        let place = SearchPath {
             shown_path: shown.to_owned(),
             rule_path: real.clone(),
             real_path: real,
         };
-        self.search_entries(self.current_group(), &place, above, &wanted, 1);
+        self.search_entries_once(self.current_argument(), &place, above, &wanted, 1);
     }
 
-    /// Returns whether a given file or folder is left out, or one that is between it and the folder of the caller.
-    pub(crate) fn is_skipped(&self, shown: &Path) -> bool {
+    /// Returns whether rules skip the argument, or a folder between the argument and the folder of the caller.
+    pub(crate) fn is_skipped_by_rules(&self, shown: &Path) -> bool {
         let path = self.project.folder.join(shown);
         let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
         let (Some(parent), Some(name)) = (parent, path.file_name()) else {
@@ -161,17 +168,17 @@ impl<'w> FileSearch<'w> {
         false
     }
 
-    /// Follows the links, and returns what was found in the order of the given paths, and what was met of each.
-    pub(crate) fn finish_search(mut self) -> (Vec<FoundFile>, Vec<PathTotals>) {
+    /// Follows the deferred links. Returns the found paths in the order of the arguments, and the totals of each argument.
+    pub(crate) fn finish_search(mut self) -> (Vec<FoundPath>, Vec<ArgumentSearchTotals>) {
         while let Some(link) = self.links.pop_front() {
             if link.is_folder {
-                self.search_entries(link.group, &link.place, Some(link.rules), &link.wanted, link.depth);
+                self.search_entries_once(link.group, &link.place, Some(link.rules), &link.wanted, link.depth);
             } else {
-                self.add_found(
+                self.add_found_once(
                     link.group,
                     link.place.shown_path,
                     link.place.real_path,
-                    FoundKind::Found,
+                    FoundPathKind::Found,
                 );
             }
         }
@@ -180,43 +187,46 @@ impl<'w> FileSearch<'w> {
         (self.found, self.path_totals)
     }
 
-    fn add_found(&mut self, group: usize, shown: PathBuf, real: PathBuf, kind: FoundKind) {
+    /// Counts the file and adds the path, unless the search has found the file before. An argument stays an argument.
+    fn add_found_once(&mut self, group: usize, shown: PathBuf, real: PathBuf, kind: FoundPathKind) {
         if let Some(met) = self.path_totals.get_mut(group) {
             met.files += 1;
         }
         if let Some(index) = self.files.get(&real) {
             // Whoever names a file means it, also if it was found before.
-            if let Some(found_file) = self.found.get_mut(*index).filter(|_| kind == FoundKind::Given) {
+            if let Some(found_file) = self.found.get_mut(*index).filter(|_| kind == FoundPathKind::Given) {
                 found_file.kind = kind;
             }
             return;
         }
         self.files.insert(real, self.found.len());
-        self.found.push(FoundFile {
+        self.found.push(FoundPath {
             group,
             shown_path: shown,
             kind,
         });
     }
 
-    /// Returns the rules of the folders above this one.
-    fn rules_above(&self, folder: &Path) -> Option<Rc<FolderRules>> {
+    /// Builds the rules of the folders above this folder.
+    fn rules_above(&self, folder: &Path) -> Option<Rc<FolderSearchRules>> {
         let upward = self.project.project_ancestors(folder);
         let above = upward.iter().skip(1).rev();
         above.fold(None, |above, folder| Some(self.build_rules(folder, above)))
     }
 
-    fn build_rules(&self, folder: &Path, above: Option<Rc<FolderRules>>) -> Rc<FolderRules> {
-        let exclude = self.settings.exclusions_in(folder);
-        FolderRules::for_folder(folder, above, exclude, &self.everywhere)
+    /// Builds the rules of the folder, with the exclusions of its configuration.
+    fn build_rules(&self, folder: &Path, above: Option<Rc<FolderSearchRules>>) -> Rc<FolderSearchRules> {
+        let exclude = self.settings.exclusions_of_folder(folder);
+        FolderSearchRules::for_folder(folder, above, exclude, &self.everywhere)
     }
 
-    /// `depth`: which part of a pattern without `**` the names in this folder stand for.
-    fn search_entries(
+    /// Searches the entries of a folder, unless the folder was searched before. Defers links.
+    /// `depth` is the part of a pattern without `**` that the names in the folder must match.
+    fn search_entries_once(
         &mut self,
         group: usize,
-        place: &WalkPath,
-        above: Option<Rc<FolderRules>>,
+        place: &SearchPath,
+        above: Option<Rc<FolderSearchRules>>,
         wanted: &WantedFiles,
         depth: usize,
     ) {
@@ -230,9 +240,9 @@ impl<'w> FileSearch<'w> {
         let entries = match std::fs::read_dir(&place.real_path) {
             Ok(entries) => entries,
             Err(error) => {
-                let kind = FoundKind::Unreadable(error.to_string());
+                let kind = FoundPathKind::Unreadable(error.to_string());
                 let shown_path = place.shown_path.clone();
-                self.found.push(FoundFile {
+                self.found.push(FoundPath {
                     group,
                     shown_path,
                     kind,
@@ -245,7 +255,7 @@ impl<'w> FileSearch<'w> {
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();
-            let inner = WalkPath {
+            let inner = SearchPath {
                 shown_path: place.shown_path.join(&name),
                 rule_path: place.rule_path.join(&name),
                 real_path: place.real_path.join(&name),
@@ -255,45 +265,46 @@ impl<'w> FileSearch<'w> {
             if kind.is_symlink() {
                 self.defer_link(group, inner, &rules, wanted, depth);
             } else if kind.is_dir() {
-                self.search_inner_folder(group, &inner, &rules, wanted, depth);
+                self.search_subfolder(group, &inner, &rules, wanted, depth);
             } else if kind.is_file()
                 && is_wanted(&inner, wanted, &self.project.folder)
-                && self.include_or_count(group, &inner, false, &rules)
+                && self.count_and_check_rules(group, &inner, false, &rules)
             {
-                self.add_found(group, inner.shown_path, inner.real_path, FoundKind::Found);
+                self.add_found_once(group, inner.shown_path, inner.real_path, FoundPathKind::Found);
             }
         }
     }
 
-    fn search_inner_folder(
+    /// Searches a folder inside the search, if no rule skips the folder and the pattern reaches its level.
+    fn search_subfolder(
         &mut self,
         group: usize,
-        place: &WalkPath,
-        rules: &Rc<FolderRules>,
+        place: &SearchPath,
+        rules: &Rc<FolderSearchRules>,
         wanted: &WantedFiles,
         depth: usize,
     ) {
-        if place.rule_path.file_name().is_some_and(|name| name == OF_PROJECT) {
+        if place.rule_path.file_name().is_some_and(|name| name == PROJECT_FOLDER) {
             self.search_project_ensembles(group, place, rules, wanted);
             return;
         }
-        let Some((wanted, depth)) = wanted_below(place, wanted, depth, &self.project.folder) else {
+        let Some((wanted, depth)) = wanted_in_subfolder(place, wanted, depth, &self.project.folder) else {
             return;
         };
-        if self.include_or_count(group, place, true, rules) {
-            self.search_entries(group, place, Some(rules.clone()), &wanted, depth);
+        if self.count_and_check_rules(group, place, true, rules) {
+            self.search_entries_once(group, place, Some(rules.clone()), &wanted, depth);
         }
     }
 
-    /// In `.ensemble`, ensembles are in one folder only; everything else is records of runs.
+    /// Searches `.ensemble` for ensembles, which are in the subfolder `ensembles` only. The rest contains records of runs.
     fn search_project_ensembles(
         &mut self,
         group: usize,
-        place: &WalkPath,
-        rules: &Rc<FolderRules>,
+        place: &SearchPath,
+        rules: &Rc<FolderSearchRules>,
         wanted: &WantedFiles,
     ) {
-        let inner = WalkPath {
+        let inner = SearchPath {
             shown_path: place.shown_path.join("ensembles"),
             rule_path: place.rule_path.join("ensembles"),
             real_path: place.real_path.join("ensembles"),
@@ -309,38 +320,39 @@ impl<'w> FileSearch<'w> {
             && !is_ignored(&place.rule_path)
             && !is_ignored(&inner.rule_path)
         {
-            self.search_entries(group, &inner, Some(rules.clone()), wanted, 1);
+            self.search_entries_once(group, &inner, Some(rules.clone()), wanted, 1);
         }
     }
 
+    /// Defers the search of the target of a link, if the target can contain wanted files.
     fn defer_link(
         &mut self,
         group: usize,
-        place: WalkPath,
-        rules: &Rc<FolderRules>,
+        place: SearchPath,
+        rules: &Rc<FolderSearchRules>,
         wanted: &WantedFiles,
         depth: usize,
     ) {
         let Ok(real) = place.real_path.canonicalize() else {
             return;
         };
-        let place = WalkPath {
+        let place = SearchPath {
             real_path: real,
             ..place
         };
         let is_folder = place.real_path.is_dir();
         let link_search = match is_folder {
-            true => wanted_below(&place, wanted, depth, &self.project.folder),
+            true => wanted_in_subfolder(&place, wanted, depth, &self.project.folder),
             false => (place.real_path.is_file() && is_wanted(&place, wanted, &self.project.folder))
                 .then(|| (wanted.clone(), 1)),
         };
         let Some((wanted, depth)) = link_search else { return };
-        if place.rule_path.file_name().is_some_and(|name| name == OF_PROJECT)
-            || !self.include_or_count(group, &place, is_folder, rules)
+        if place.rule_path.file_name().is_some_and(|name| name == PROJECT_FOLDER)
+            || !self.count_and_check_rules(group, &place, is_folder, rules)
         {
             return;
         }
-        self.links.push_back(DeferredLink {
+        self.links.push_back(DeferredLinkSearch {
             group,
             place,
             rules: rules.clone(),
@@ -350,8 +362,14 @@ impl<'w> FileSearch<'w> {
         });
     }
 
-    /// Returns whether it is not left out; what is left out is counted.
-    fn include_or_count(&mut self, group: usize, place: &WalkPath, is_folder: bool, rules: &FolderRules) -> bool {
+    /// Returns whether no rule skips the path. Counts a skipped path.
+    fn count_and_check_rules(
+        &mut self,
+        group: usize,
+        place: &SearchPath,
+        is_folder: bool,
+        rules: &FolderSearchRules,
+    ) -> bool {
         let skip_reason = rules.skip_reason(&place.rule_path, is_folder, &self.everywhere);
         if let Some(met) = self.path_totals.get_mut(group) {
             let by = match skip_reason {
@@ -372,25 +390,34 @@ impl<'w> FileSearch<'w> {
     }
 }
 
-const OPTIONS: glob::MatchOptions = glob::MatchOptions {
+/// Options for the match of path patterns.
+const GLOB_OPTIONS: glob::MatchOptions = glob::MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: true,
 };
 
-fn matches_pattern(place: &WalkPath, pattern: &glob::Pattern, folder: &Path) -> bool {
-    pattern.matches_path_with(&folder.join(&place.shown_path), OPTIONS)
+/// Returns whether the absolute path for output matches the pattern.
+fn matches_pattern(place: &SearchPath, pattern: &glob::Pattern, folder: &Path) -> bool {
+    pattern.matches_path_with(&folder.join(&place.shown_path), GLOB_OPTIONS)
 }
 
-fn is_wanted(place: &WalkPath, wanted: &WantedFiles, folder: &Path) -> bool {
+/// Returns whether the file is one of the wanted files.
+fn is_wanted(place: &SearchPath, wanted: &WantedFiles, folder: &Path) -> bool {
     match wanted {
         WantedFiles::Yaml => is_yaml(&place.shown_path),
         WantedFiles::Matching(pattern, _) => matches_pattern(place, pattern, folder),
     }
 }
 
-/// Returns the kind of files to search for in a folder, and which part of the pattern their names match.
-fn wanted_below(place: &WalkPath, wanted: &WantedFiles, depth: usize, folder: &Path) -> Option<(WantedFiles, usize)> {
+/// Returns the files to search for in a subfolder, and the part of the pattern for their names.
+/// Returns `None` if the pattern does not reach the subfolder.
+fn wanted_in_subfolder(
+    place: &SearchPath,
+    wanted: &WantedFiles,
+    depth: usize,
+    folder: &Path,
+) -> Option<(WantedFiles, usize)> {
     match wanted {
         WantedFiles::Yaml => Some((WantedFiles::Yaml, 1)),
         WantedFiles::Matching(pattern, _) if matches_pattern(place, pattern, folder) => Some((WantedFiles::Yaml, 1)),
@@ -401,6 +428,7 @@ fn wanted_below(place: &WalkPath, wanted: &WantedFiles, depth: usize, folder: &P
     }
 }
 
+/// Returns whether the extension is `yaml` or `yml`.
 fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "yaml" || end == "yml")
 }

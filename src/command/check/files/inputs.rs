@@ -1,4 +1,4 @@
-//! The inputs of `validate`: files, folders, patterns, names of ensembles, standard input.
+//! Inputs of `ensemble validate`: files, folders, patterns, names of ensembles, standard input.
 
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
@@ -6,30 +6,30 @@ use std::sync::Arc;
 
 use ignore::gitignore::Gitignore;
 
-use super::exclusions::{GlobalRules, load_user_patterns, parse_patterns, pattern_base};
-use super::folders::{FileSearch, FoundFile, FoundKind, PathTotals, WantedFiles};
+use super::exclusions::{GlobalSearchRules, load_global_git_excludes, parse_patterns, split_pattern_base};
+use super::folders::{ArgumentSearchTotals, FileSearch, FoundPath, FoundPathKind, WantedFiles};
 use crate::command::check::ValidateArgs;
 use crate::command::check::settings::ValidateConfigCache;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::source::SourceText;
 use ensemble_project::ProjectError;
-use ensemble_project::project::{read_source, read_stream};
+use ensemble_project::project::{read_source, read_text_stream};
 
-/// An input: a file that is read later, or a text that was already read.
+/// Input: a file that is read later, or a text that was already read.
 pub(crate) enum ValidateInput {
-    /// A file, with its path as given.
+    /// A file, with the path of the argument.
     File(PathBuf),
-    /// A file that was found in a folder or by a pattern. It need not be an ensemble.
+    /// A file that was found in a folder or by a pattern, and might not be an ensemble.
     Found(PathBuf),
-    /// A folder that cannot be read, and why.
+    /// A folder that cannot be read, with the reason.
     Unreadable(PathBuf, String),
     /// Standard input.
     Stdin(SourceText),
 }
 
 impl ValidateInput {
-    /// Returns the path of the input.
+    /// Returns the path of the input, or `<stdin>`.
     pub(crate) fn input_path(&self) -> &Path {
         match self {
             Self::File(path) | Self::Found(path) | Self::Unreadable(path, _) => path,
@@ -37,7 +37,7 @@ impl ValidateInput {
         }
     }
 
-    /// Returns the text of the input.
+    /// Returns the text of the input, and reads the file if necessary.
     pub(crate) fn read_source(&self) -> Result<SourceText, CliError> {
         match self {
             Self::File(path) | Self::Found(path) => Ok(read_source(path)?),
@@ -50,17 +50,20 @@ impl ValidateInput {
     }
 }
 
-/// The inputs of a call.
+/// Inputs of one call of `ensemble validate`.
 pub(crate) struct ValidateInputs {
     /// All inputs in order.
     pub(crate) list: Vec<ValidateInput>,
-    /// How many files and folders configurations exclude.
+    /// Number of files and folders that configurations exclude.
     pub(crate) excluded_count: usize,
-    /// The files and folders that were left out, each with the reason.
+    /// Skipped files and folders, each with the reason.
     pub(crate) skipped: Vec<(PathBuf, &'static str)>,
 }
 
-/// Returns all inputs in order, with the files of folders. Without a path: `ensembles`, or else the current folder.
+/// Collects all inputs of the arguments in order, with the files of folders. Without a path, searches `ensembles` or the current folder.
+///
+/// # Errors
+/// An argument selects no file, or a pattern is not valid.
 pub(crate) fn collect_inputs(
     args: &ValidateArgs,
     settings: &ValidateConfigCache<'_>,
@@ -79,18 +82,18 @@ pub(crate) fn collect_inputs(
         &args.paths
     };
     let mut walk = FileSearch::new(project, settings, build_global_rules(args, surroundings)?);
-    let mut path_arguments: Vec<PathArgument<'_>> = Vec::new();
+    let mut path_arguments: Vec<PathArgumentKind<'_>> = Vec::new();
     let mut stdin = None;
     for path in paths {
-        walk.start_group();
+        walk.start_argument();
         path_arguments.push(match path.as_str() {
-            "-" if stdin.is_some() => PathArgument::Nothing,
+            "-" if stdin.is_some() => PathArgumentKind::Nothing,
             "-" => {
                 let text: Arc<str> = read_stdin()?.into();
                 stdin = Some((path_arguments.len(), SourceText::new("<stdin>", text)));
-                PathArgument::Nothing
+                PathArgumentKind::Nothing
             }
-            path => add_path_argument(path, args.force_exclude, &mut walk, surroundings)?,
+            path => search_path_argument(path, args.force_exclude, &mut walk, surroundings)?,
         });
     }
     let (found, met) = walk.finish_search();
@@ -101,17 +104,18 @@ pub(crate) fn collect_inputs(
         }
     }
     Ok(ValidateInputs {
-        list: order_inputs(found, stdin),
+        list: merge_stdin_into_order(found, stdin),
         excluded_count: met.iter().map(|met| met.excluded).sum(),
         skipped: met.into_iter().flat_map(|met| met.skipped).collect(),
     })
 }
 
-fn order_inputs(found: Vec<FoundFile>, stdin: Option<(usize, SourceText)>) -> Vec<ValidateInput> {
-    let input = |found: FoundFile| match found.kind {
-        FoundKind::Given => ValidateInput::File(found.shown_path),
-        FoundKind::Found => ValidateInput::Found(found.shown_path),
-        FoundKind::Unreadable(reason) => ValidateInput::Unreadable(found.shown_path, reason),
+/// Converts the found paths to inputs, and inserts standard input at the place of its argument.
+fn merge_stdin_into_order(found: Vec<FoundPath>, stdin: Option<(usize, SourceText)>) -> Vec<ValidateInput> {
+    let input = |found: FoundPath| match found.kind {
+        FoundPathKind::Given => ValidateInput::File(found.shown_path),
+        FoundPathKind::Found => ValidateInput::Found(found.shown_path),
+        FoundPathKind::Unreadable(reason) => ValidateInput::Unreadable(found.shown_path, reason),
     };
     let Some((group, source)) = stdin else {
         return found.into_iter().map(input).collect();
@@ -122,7 +126,8 @@ fn order_inputs(found: Vec<FoundFile>, stdin: Option<(usize, SourceText)>) -> Ve
     list
 }
 
-fn build_global_rules(args: &ValidateArgs, surroundings: &CliEnvironment) -> Result<GlobalRules, CliError> {
+/// Builds the rules for all folders from `--exclude` and `--no-ignore`.
+fn build_global_rules(args: &ValidateArgs, surroundings: &CliEnvironment) -> Result<GlobalSearchRules, CliError> {
     let folder = &surroundings.project.folder;
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let patterns = args.exclude.iter().map(String::as_str).enumerate();
@@ -133,26 +138,27 @@ fn build_global_rules(args: &ValidateArgs, surroundings: &CliEnvironment) -> Res
             "--exclude {pattern} is not a valid pattern: {reason}"
         )));
     }
-    Ok(GlobalRules {
+    Ok(GlobalSearchRules {
         exclude,
         user_ignored: if args.no_ignore {
             Gitignore::empty()
         } else {
-            load_user_patterns()
+            load_global_git_excludes()
         },
         with_ignore_files: !args.no_ignore,
     })
 }
 
-/// The arguments that name files.
-enum PathArgument<'g> {
+/// Kind of an argument that names files.
+enum PathArgumentKind<'g> {
     Folder(&'g str),
     Pattern(&'g str),
-    /// A file, standard input, or something that is left out.
+    /// A file, standard input, or a skipped path.
     Nothing,
 }
 
-impl PathArgument<'_> {
+impl PathArgumentKind<'_> {
+    /// Returns the message that the argument selects no file. Returns `None` for a single file.
     fn no_files_message(&self) -> Option<String> {
         match self {
             Self::Folder(folder) => Some(format!("{folder} contains no .yaml or .yml file")),
@@ -161,7 +167,8 @@ impl PathArgument<'_> {
         }
     }
 
-    fn no_files_help(&self, met: &PathTotals) -> String {
+    /// Returns the help text for an argument that selects no file, from the numbers of skipped paths.
+    fn no_files_help(&self, met: &ArgumentSearchTotals) -> String {
         let skipped_totals = [
             (
                 met.excluded,
@@ -175,7 +182,7 @@ impl PathArgument<'_> {
         let skipped_texts: Vec<String> = skipped_totals
             .into_iter()
             .filter(|(number, _)| *number > 0)
-            .map(|(number, how)| format!("{} {how}", files_or_folders(number)))
+            .map(|(number, how)| format!("{} {how}", format_skipped_count(number)))
             .collect();
         match (skipped_texts.as_slice(), self) {
             ([], Self::Pattern(_)) => {
@@ -187,50 +194,52 @@ impl PathArgument<'_> {
     }
 }
 
-/// `1 file or folder is`, `2 files or folders are`
-fn files_or_folders(number: usize) -> String {
+/// Formats a number with its verb: `1 file or folder is`, `2 files or folders are`.
+fn format_skipped_count(number: usize) -> String {
     match number {
         1 => "1 file or folder is".to_owned(),
         number => format!("{number} files or folders are"),
     }
 }
 
-fn add_path_argument<'g>(
+/// Adds the files of an argument to the search: a folder, a pattern, a file or the name of an ensemble.
+/// With `forces`, rules skip arguments as well.
+fn search_path_argument<'g>(
     given: &'g str,
     forces: bool,
     walk: &mut FileSearch<'_>,
     surroundings: &CliEnvironment,
-) -> Result<PathArgument<'g>, CliError> {
+) -> Result<PathArgumentKind<'g>, CliError> {
     let path = PathBuf::from(given);
     let absolute = surroundings.project.folder.join(&path);
     if absolute.is_dir() {
-        if forces && walk.is_skipped(&path) {
-            return Ok(PathArgument::Nothing);
+        if forces && walk.is_skipped_by_rules(&path) {
+            return Ok(PathArgumentKind::Nothing);
         }
         walk.search_folder(&path, WantedFiles::Yaml);
-        return Ok(PathArgument::Folder(given));
+        return Ok(PathArgumentKind::Folder(given));
     }
     if !absolute.is_file() && given.contains(['*', '?', '[']) {
-        add_matching_files(given, walk, surroundings)?;
-        return Ok(PathArgument::Pattern(given));
+        search_pattern(given, walk, surroundings)?;
+        return Ok(PathArgumentKind::Pattern(given));
     }
     let file = match absolute.is_file() {
         true => path,
         false => surroundings.project.resolve_ensemble_file(given)?,
     };
-    if !(forces && walk.is_skipped(&file)) {
-        walk.add_file(&file);
+    if !(forces && walk.is_skipped_by_rules(&file)) {
+        walk.add_argument_file(&file);
     }
-    Ok(PathArgument::Nothing)
+    Ok(PathArgumentKind::Nothing)
 }
 
-/// Searches the files that match a pattern. A matching folder is searched.
-fn add_matching_files(pattern: &str, walk: &mut FileSearch<'_>, surroundings: &CliEnvironment) -> Result<(), CliError> {
+/// Searches for the files that match the pattern. Searches matching folders as well.
+fn search_pattern(pattern: &str, walk: &mut FileSearch<'_>, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let plain = Path::new(pattern)
         .components()
         .filter(|part| *part != Component::CurDir);
     let plain: PathBuf = plain.collect();
-    let (base, depth) = pattern_base(&plain);
+    let (base, depth) = split_pattern_base(&plain);
     // Characters of the folder's own name that are special in a pattern are escaped.
     let folder = glob::Pattern::escape(&surroundings.project.folder.display().to_string());
     let absolute_pattern = Path::new(&folder).join(&plain);
@@ -245,5 +254,5 @@ fn add_matching_files(pattern: &str, walk: &mut FileSearch<'_>, surroundings: &C
 
 /// Reads standard input as text.
 pub(crate) fn read_stdin() -> Result<String, CliError> {
-    Ok(read_stream(std::io::stdin().lock(), "standard input")?)
+    Ok(read_text_stream(std::io::stdin().lock(), "standard input")?)
 }

@@ -1,4 +1,4 @@
-//! The files that a command means: selected, searched in folders, and examined in parallel.
+//! Files that the arguments of a command select: search in folders, exclusions, and checks in parallel.
 
 pub(crate) mod exclusions;
 pub(crate) mod folders;

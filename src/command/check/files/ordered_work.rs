@@ -1,25 +1,24 @@
-//! Parallel work on all cores, with results in the order of the work. Only a few results are kept in memory.
+//! Parallel work on all cores, with results in the order of the work. Memory contains a few results at a time.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// The largest distance between a worker and the results that have been passed on.
-const AHEAD: usize = 256;
+/// Maximum number of results between the oldest missing result and the newest work.
+const MAX_PENDING_RESULTS: usize = 256;
 
-/// The number of the next piece of work, and the number of results that have been passed on.
+/// Progress of parallel work: the number of the next task, and the number of delivered results.
 #[derive(Default)]
 struct WorkProgress {
     next: usize,
     done: usize,
 }
 
-/// Performs `work` for 0 up to `count` on as many threads as there are cores. `take` receives the results in order, on
-/// this thread.
+/// Runs `work` for 0 up to `count` on all cores. Calls `take` with the results in order, on this thread.
 ///
-/// Each thread has its own state, which `state` creates.
-pub(crate) fn run_in_order<S, T: Send>(
+/// Each thread has a separate state, which `state` creates.
+pub(crate) fn run_parallel_in_order<S, T: Send>(
     count: usize,
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, usize) -> T + Sync,
@@ -35,7 +34,7 @@ pub(crate) fn run_in_order<S, T: Send>(
     let moved = Condvar::new();
     let claim = || {
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        while progress.next < count && progress.next >= progress.done + AHEAD {
+        while progress.next < count && progress.next >= progress.done + MAX_PENDING_RESULTS {
             progress = moved.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
         let at = progress.next;
@@ -75,7 +74,7 @@ pub(crate) fn run_in_order<S, T: Send>(
     });
 }
 
-/// Stops the other workers when one has panicked, so that they do not wait for its result.
+/// Drop guard that stops the other workers after a panic, so that the workers do not wait for a missing result.
 struct StopOnPanicGuard<'p> {
     progress: &'p Mutex<WorkProgress>,
     moved: &'p Condvar,
@@ -93,7 +92,7 @@ impl Drop for StopOnPanicGuard<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::run_in_order;
+    use super::run_parallel_in_order;
 
     #[test]
     fn results_come_in_order_and_once() {
@@ -105,7 +104,7 @@ mod tests {
                 (0..(at % 7) * 1000).for_each(|step| assert!(std::hint::black_box(step) < 6000));
                 at
             };
-            run_in_order(count, || 0, work, |at| seen.push(at));
+            run_parallel_in_order(count, || 0, work, |at| seen.push(at));
             assert_eq!(seen, (0..count).collect::<Vec<_>>());
         }
     }

@@ -1,24 +1,27 @@
-//! A case that was tried.
+//! Test case that was run, and the exploration of its ensemble.
 
 use ensemble_cases::drive::CaseResult;
 use ensemble_cases::judge::UnmetExpectation;
 use ensemble_cases::suite::CheckedSuite;
 use ensemble_explore::{Exploration, ExplorationBudget, explore_plan};
 
-/// The number of states that are explored for `--coverage`.
-const MAX_STATES: u64 = 20_000;
+/// Maximum number of states that `--coverage` explores.
+const MAX_EXPLORED_STATES: u64 = 20_000;
 
-/// A case that was tried.
-pub(crate) struct CaseRun {
-    /// Which case of the file it is.
+/// Result of one run of a test case.
+pub(crate) struct FinishedCaseRun {
+    /// Index of the case in its file.
     pub(crate) at: usize,
     pub(crate) result: CaseResult,
     pub(crate) seconds: f64,
-    /// The expectations that were rewritten.
+    /// Expectations that `--update` rewrote.
     pub(crate) updated_expectations: Vec<UnmetExpectation>,
 }
 
-/// Explores the conversations of the ensemble.
-pub(crate) fn explore_ensemble(sound: CheckedSuite<'_>) -> Exploration {
-    explore_plan(&sound.ensemble.plan, ExplorationBudget::with_max_states(MAX_STATES))
+/// Explores the conversations of the ensemble, up to a fixed number of states.
+pub(crate) fn explore_for_coverage(sound: CheckedSuite<'_>) -> Exploration {
+    explore_plan(
+        &sound.ensemble.plan,
+        ExplorationBudget::with_max_states(MAX_EXPLORED_STATES),
+    )
 }

@@ -1,10 +1,10 @@
-//! What test cases reach of an ensemble, painted on its graph.
+//! Coverage of test cases, drawn on the graph of the ensemble.
 
 use std::path::Path;
 
 use crate::command::check::graph::GraphFormat;
 use crate::command::check::picture::ensemble_picture;
-use crate::command::setup::import::write_file;
+use crate::command::setup::import::write_file_with_folders;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_cases::coverage::ReachedParts;
@@ -17,11 +17,11 @@ use ensemble_reports::report::graph::{
 };
 use ensemble_reports::report::sanitized_writer::sanitize_text;
 
-/// Returns the format that the name of a file means.
+/// Returns the picture format for the extension of the file.
 ///
 /// # Errors
-/// Its ending means none.
-pub(crate) fn format_for_file(file: &Path) -> Result<GraphFormat, CliError> {
+/// The extension belongs to no picture format.
+pub(crate) fn picture_format_for_file(file: &Path) -> Result<GraphFormat, CliError> {
     match file.extension().and_then(|ending| ending.to_str()) {
         Some("svg") => Ok(GraphFormat::Svg),
         Some("mmd" | "mermaid") => Ok(GraphFormat::Mermaid),
@@ -37,8 +37,13 @@ pub(crate) fn format_for_file(file: &Path) -> Result<GraphFormat, CliError> {
     }
 }
 
-/// Returns the graph of the ensemble, with what these cases reach.
-pub(crate) fn draw_coverage(plan: &Plan, reached: &ReachedParts, explored: &Exploration, cases: usize) -> GraphPicture {
+/// Builds the graph of the ensemble, marked with the parts that the cases reach. `cases` is the number of cases.
+pub(crate) fn build_coverage_picture(
+    plan: &Plan,
+    reached: &ReachedParts,
+    explored: &Exploration,
+    cases: usize,
+) -> GraphPicture {
     let mut picture = ensemble_picture(plan.ensemble());
     picture.subtitle = Some(format!("reached by {}", format_count(cases as u64, "case")));
     picture.count_unit = ExecutionCountUnit::Cases;
@@ -49,7 +54,7 @@ pub(crate) fn draw_coverage(plan: &Plan, reached: &ReachedParts, explored: &Expl
     });
     for (arrow, edge) in picture.arrows.iter_mut().zip(edges) {
         arrow.start_count = Some(reached.start_count(edge));
-        let missing = match reached.missing_answers(edge, explored).as_slice() {
+        let missing = match reached.missing_condition_results(edge, explored).as_slice() {
             [] => continue,
             [answer] => format!("never {answer}"),
             _ => "never evaluated".to_owned(),
@@ -74,16 +79,16 @@ pub(crate) fn draw_coverage(plan: &Plan, reached: &ReachedParts, explored: &Expl
     picture
 }
 
-/// Writes the picture into the file.
+/// Writes the picture to the file, in the format of its extension.
 ///
 /// # Errors
-/// The name of the file means no format, or it cannot be written.
-pub(crate) fn write_picture(
+/// The extension belongs to no picture format, or the file cannot be written.
+pub(crate) fn write_picture_file(
     picture: &GraphPicture,
     file: &Path,
     surroundings: &CliEnvironment,
 ) -> Result<(), CliError> {
-    let format = format_for_file(file)?;
+    let format = picture_format_for_file(file)?;
     let text = match format {
         GraphFormat::Mermaid => render_mermaid(picture),
         GraphFormat::Dot => render_dot(picture),
@@ -91,5 +96,5 @@ pub(crate) fn write_picture(
             .map_err(|error| CliError::usage_error_with_help(error.to_string(), GraphTooLargeError::ADVICE))?,
         GraphFormat::Ascii => render_ascii(picture),
     };
-    write_file(file, &sanitize_text(&text, format.into()), surroundings)
+    write_file_with_folders(file, &sanitize_text(&text, format.into()), surroundings)
 }

@@ -1,8 +1,7 @@
-//! The files on which the cases of a test file depend, and whether they have changed.
+//! Files on which the cases of a test file depend, and the detection of their changes.
 //!
-//! Every word of a test file, of its ensemble, and of the files that they name is taken for the name of a file, if there is
-//! such a file or its name has an ending. That may be too many files, and then a test is held once more; it is hardly ever
-//! too few.
+//! Every word of a test file, of its ensemble, and of the files that they name counts as a file name, if the file exists or the word has an
+//! extension. A wrong file only causes one more test.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,40 +13,40 @@ use ensemble_project::config::find_config_files;
 use ensemble_project::prepare::ensemble_folder;
 use ensemble_scripts::regular_files::read_text;
 
-/// The largest file in which names of other files are looked for.
-const MOST_BYTES: u64 = 1 << 20;
-/// The highest number of files that are looked at for a test file.
-const MOST_FILES: usize = 2_000;
+/// Maximum size of a file that is searched for the names of other files, in bytes.
+const MAX_SEARCHED_BYTES: u64 = 1 << 20;
+/// Maximum number of files of a test file.
+const MAX_DEPENDENCIES: usize = 2_000;
 
-/// When a file was changed, how long it is, and which file it is.
-type Stamp = (Option<SystemTime>, u64, u64);
+/// Time of the last change, length and inode number of a file.
+type WatchedFileStamp = (Option<SystemTime>, u64, u64);
 
-/// The files of a test file, as they were.
+/// Files on which a test file depends, with their state at the time of loading.
 #[derive(Debug)]
-pub(crate) struct WatchedFiles {
-    stamps: BTreeMap<PathBuf, Option<Stamp>>,
+pub(crate) struct TestDependencies {
+    stamps: BTreeMap<PathBuf, Option<WatchedFileStamp>>,
 }
 
-impl WatchedFiles {
-    /// Returns the files as they are now.
+impl TestDependencies {
+    /// Finds the files on which the test file depends, and records their state.
     pub(crate) fn load(test_file: &Path, surroundings: &CliEnvironment) -> Self {
         let files = find_dependencies(test_file, surroundings);
         Self {
             stamps: files
                 .into_iter()
-                .map(|file| (file.clone(), file_stamp(&file)))
+                .map(|file| (file.clone(), read_file_stamp(&file)))
                 .collect(),
         }
     }
 
-    /// Returns the first file that is not as it was.
+    /// Returns the first file that has changed since the files were loaded.
     pub(crate) fn find_changed(&self) -> Option<&Path> {
         let mut stamps = self.stamps.iter();
-        let changed = stamps.find(|(file, was)| file_stamp(file) != **was);
+        let changed = stamps.find(|(file, was)| read_file_stamp(file) != **was);
         changed.map(|(file, _)| file.as_path())
     }
 
-    /// Returns the number of files that are there.
+    /// Iterates over the files that existed when the files were loaded.
     pub(crate) fn existing_files(&self) -> impl Iterator<Item = &PathBuf> {
         self.stamps
             .iter()
@@ -56,8 +55,9 @@ impl WatchedFiles {
     }
 }
 
+/// Reads the stamp of a file. Returns `None` if there is no such file.
 #[expect(clippy::disallowed_methods, reason = "the files of the user are watched here")]
-fn file_stamp(file: &Path) -> Option<Stamp> {
+fn read_file_stamp(file: &Path) -> Option<WatchedFileStamp> {
     let data = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file)?;
     Some((data.modified().ok(), data.len(), inode_number(&data)))
 }
@@ -72,6 +72,7 @@ fn inode_number(_data: &std::fs::Metadata) -> u64 {
     0
 }
 
+/// Finds the files on which the test file depends: the ensemble, configurations, and files whose names appear in these files.
 fn find_dependencies(test_file: &Path, surroundings: &CliEnvironment) -> BTreeSet<PathBuf> {
     let project = &surroundings.project;
     let folder = ensemble_folder(test_file, project);
@@ -93,7 +94,7 @@ fn find_dependencies(test_file: &Path, surroundings: &CliEnvironment) -> BTreeSe
         for word in file_name_words(&file) {
             for folder in [&around, &folder, &root, &project.folder] {
                 for candidate in candidate_files(folder, &word) {
-                    if files.len() < MOST_FILES && files.insert(candidate.clone()) {
+                    if files.len() < MAX_DEPENDENCIES && files.insert(candidate.clone()) {
                         ahead.push_back(candidate);
                     }
                 }
@@ -103,7 +104,7 @@ fn find_dependencies(test_file: &Path, surroundings: &CliEnvironment) -> BTreeSe
     files
 }
 
-/// Returns the files that the word may name: those that are there, and one that may come.
+/// Returns the files that the word can name: existing files, and a missing file if the word has an extension.
 fn candidate_files(folder: &Path, word: &str) -> Vec<PathBuf> {
     let file = folder.join(word);
     let has_ending = file.extension().is_some_and(|ending| (1..=5).contains(&ending.len()));
@@ -120,9 +121,9 @@ fn candidate_files(folder: &Path, word: &str) -> Vec<PathBuf> {
     candidates.filter(|file| file.is_file()).collect()
 }
 
-/// Returns the different words of a text file that could be names of files.
+/// Reads a text file and returns its different words that could be file names.
 fn file_name_words(file: &Path) -> BTreeSet<String> {
-    let text = read_text(file, MOST_BYTES).unwrap_or_default();
+    let text = read_text(file, MAX_SEARCHED_BYTES).unwrap_or_default();
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '+' | '@' | '~');
     let words = text.split(|c: char| !is_part(c)).map(|word| word.trim_end_matches('.'));
     let is_name =

@@ -1,4 +1,4 @@
-//! The test files that the arguments of `ensemble test` mean.
+//! Test files that the arguments of `ensemble test` select.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,10 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::cases::{TEST_FILE_ENDINGS, is_test_file};
 use ensemble_project::ProjectError;
 
-/// Returns the test files that the arguments mean.
+/// Collects the test files that the arguments select.
+///
+/// # Errors
+/// No test file was found, or a folder cannot be read.
 pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     let search = ValidateArgs {
@@ -30,7 +33,7 @@ pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment)
                 return Err(CliError::from(ProjectError::Unreadable { path, reason }));
             }
             ValidateInput::File(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
-            ValidateInput::File(path) => files.push(find_test_file(path, args.suggest, surroundings)?),
+            ValidateInput::File(path) => files.push(find_test_file_of_ensemble(path, args.suggest, surroundings)?),
         }
     }
     match files.is_empty() {
@@ -42,8 +45,12 @@ pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment)
     }
 }
 
-/// Returns the test file of an ensemble, which is to be made if it may be missing.
-fn find_test_file(path: PathBuf, may_be_missing: bool, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
+/// Returns the test file next to the ensemble. If `may_be_missing`, returns the path for a new test file.
+fn find_test_file_of_ensemble(
+    path: PathBuf,
+    may_be_missing: bool,
+    surroundings: &CliEnvironment,
+) -> Result<PathBuf, CliError> {
     let candidates = TEST_FILE_ENDINGS.map(|ending| path.with_extension(ending.trim_start_matches('.')));
     let existing_file = candidates
         .iter()

@@ -1,19 +1,19 @@
-//! `ensemble test --mutate`: tries the cases with changed ensembles.
+//! `ensemble test --mutate`: runs the cases with mutants of ensembles.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::command::check::test::case::CaseRun;
+use crate::command::check::test::case::FinishedCaseRun;
 use ensemble_cases::drive::CaseDriver;
 use ensemble_cases::mutate::{EnsembleMutant, MutantOutcome, generate_mutants as all_mutants};
 use ensemble_cases::suite::CheckedSuite;
 use ensemble_project::PreparedEnsemble;
 use ensemble_reports::report::test_report::{EnsembleMutants, MutantStatus, ShownMutant};
 
-/// Tests the mutants until the time is over.
-pub(crate) fn test_mutants(
+/// Runs the cases on each mutant of the ensemble until the time `end`. Runs no mutant if a case fails without a change.
+pub(crate) fn run_cases_on_mutants(
     sound: CheckedSuite<'_>,
-    cases: &[CaseRun],
+    cases: &[FinishedCaseRun],
     driver: &CaseDriver,
     end: Option<Instant>,
 ) -> EnsembleMutants {
@@ -37,7 +37,7 @@ pub(crate) fn test_mutants(
     };
     let has_time = || end.is_none_or(|end| Instant::now() < end);
     for mutant in all_mutants(sound.ensemble.plan.ensemble(), document) {
-        let fate = mutant.test_mutant(driver, sound, &tried, &has_time);
+        let fate = mutant.run_cases_on_mutant(driver, sound, &tried, &has_time);
         file_mutants
             .mutants
             .push(to_shown_mutant(&mutant, fate, sound.ensemble));
@@ -45,6 +45,7 @@ pub(crate) fn test_mutants(
     file_mutants
 }
 
+/// Converts a mutant and its outcome to the form for reports, with its position in the file.
 fn to_shown_mutant(
     mutant: &EnsembleMutant,
     fate: Option<MutantOutcome>,

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::trial::{TestFileResult, TestOptions, test_file};
-use crate::command::check::files::ordered_work::run_in_order;
+use super::trial::{TestFileOutcome, TestOptions, run_test_file};
+use crate::command::check::files::ordered_work::run_parallel_in_order;
 use crate::command::check::test::coverage_picture;
 use crate::command::check::test::{TestArgs, TestFormat};
 use crate::command::shared::error::CliError;
@@ -13,32 +13,36 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 use ensemble_reports::report::graph::GraphPicture;
 use ensemble_reports::report::test_report::TestedFile;
-use ensemble_reports::report::{FileFindings, FindingsReportFormat, GithubForm, diagnostics, test_report};
+use ensemble_reports::report::{FileFindings, FindingsReportFormat, GithubFindingsFormat, diagnostics, test_report};
 use serde_json::Value;
 
-/// Tries the cases of these files once, and prints the results. The value is the exit code.
+/// Runs the cases of the files once and prints the results. Returns the exit code.
 ///
 /// # Errors
-/// No case has the name that was asked for, or something cannot be written.
-pub(crate) fn test_once(args: &TestArgs, paths: &[PathBuf], surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// No case matches `--filter`, or a file cannot be written.
+pub(crate) fn test_files_and_print(
+    args: &TestArgs,
+    paths: &[PathBuf],
+    surroundings: &CliEnvironment,
+) -> Result<u8, CliError> {
     let began = Instant::now();
     if let Some(file) = &args.graph {
-        coverage_picture::format_for_file(file)?;
+        coverage_picture::picture_format_for_file(file)?;
         if paths.len() != 1 {
             let message = format!("--graph needs one test file, and there are {} test files", paths.len());
             return Err(CliError::usage_error_with_help(message, "name one test file"));
         }
     }
-    let mut all = TestResults::default();
+    let mut all = AllTestResults::default();
     let trying = TestOptions {
         args,
         surroundings,
         end: began.checked_add(args.max_time),
     };
-    run_in_order(
+    run_parallel_in_order(
         paths.len(),
         || None,
-        |driver, at| test_file(&paths[at], driver, trying),
+        |driver, at| run_test_file(&paths[at], driver, trying),
         |tried| all.add_file(tried),
     );
     if let Some(fault) = all.faults.into_iter().next() {
@@ -63,7 +67,7 @@ pub(crate) fn test_once(args: &TestArgs, paths: &[PathBuf], surroundings: &CliEn
         surroundings,
     );
     if let (Some(file), Some(picture)) = (&args.graph, &all.picture) {
-        coverage_picture::write_picture(picture, file, surroundings)?;
+        coverage_picture::write_picture_file(picture, file, surroundings)?;
     }
     let fails = all.files.iter().any(TestedFile::has_failed);
     Ok(match (errors, fails) {
@@ -73,18 +77,19 @@ pub(crate) fn test_once(args: &TestArgs, paths: &[PathBuf], surroundings: &CliEn
     })
 }
 
-/// The results of all files.
+/// Results of all test files.
 #[derive(Default)]
-struct TestResults {
+struct AllTestResults {
     files: Vec<TestedFile>,
     findings: Vec<Diagnostic>,
-    /// The graph of the last ensemble, if it is to be drawn.
+    /// Graph of the last ensemble, if `--graph` is set.
     picture: Option<GraphPicture>,
     faults: Vec<CliError>,
 }
 
-impl TestResults {
-    fn add_file(&mut self, tried: Result<TestFileResult, CliError>) {
+impl AllTestResults {
+    /// Adds the result of a file, or the error that stopped its test.
+    fn add_file(&mut self, tried: Result<TestFileOutcome, CliError>) {
         match tried {
             Ok(result) => {
                 self.files.push(result.file);
@@ -96,7 +101,7 @@ impl TestResults {
     }
 }
 
-/// Prints the results, and what is wrong with the test files.
+/// Prints the results of the cases, and the findings about the test files. `took` is the time in seconds.
 fn print_results(
     files: &[TestedFile],
     findings: &[Diagnostic],
@@ -132,7 +137,7 @@ fn print_results(
         }
         TestFormat::Junit => test_report::render_junit_test_report(files, folder, took),
         TestFormat::Github => {
-            let annotations = GithubForm { folder }.render_file(&FileFindings {
+            let annotations = GithubFindingsFormat { folder }.render_file(&FileFindings {
                 name: String::new(),
                 findings: findings.to_vec(),
                 fails: false,
@@ -140,5 +145,5 @@ fn print_results(
             format!("{annotations}{}", test_report::render_github_test_report(files, folder))
         }
     };
-    surroundings.print_as(form, &text);
+    surroundings.print_out_in_format(form, &text);
 }

@@ -1,37 +1,37 @@
-//! `ensemble test --suggest`: prints cases for what no case reaches.
+//! `ensemble test --suggest`: prints cases for the parts that no case reaches.
 
-use super::case::{CaseRun, explore_ensemble};
+use super::case::{FinishedCaseRun, explore_for_coverage};
 use ensemble_cases::coverage::{CaseCoverage, ReachedParts, UnreachedPart};
 use ensemble_cases::drive::CaseDriver;
-use ensemble_cases::suggest::{case_to_yaml, suggest_cases};
+use ensemble_cases::suggest::{render_case_as_yaml, suggest_cases_for_gaps};
 use ensemble_cases::suite::{CheckedSuite, TestSuite};
 use ensemble_language::cases::case_route;
 use ensemble_reports::report::test_report::SuggestedCases;
 
-/// What stands in the place of a test file that is not there yet.
-pub(crate) const NO_CASE: &str = "cases: [{name: none, expect: {outcome: completed}}]";
+/// Text of a test file that does not exist yet.
+pub(crate) const PLACEHOLDER_TEST_FILE: &str = "cases: [{name: none, expect: {outcome: completed}}]";
 
-/// Returns the cases for the gaps that these leave.
+/// Suggests cases for the parts of the ensemble that these cases do not reach, as YAML for the test file.
 pub(crate) fn suggest_for_gaps(
     suite: &TestSuite,
     sound: CheckedSuite<'_>,
-    cases: &[CaseRun],
+    cases: &[FinishedCaseRun],
     driver: &CaseDriver,
 ) -> SuggestedCases {
     let plan = &sound.ensemble.plan;
     let mut reached = ReachedParts::default();
     for conversation in cases.iter().flat_map(|case| case.result.all_conversations()) {
-        reached.add(plan, &conversation.records);
+        reached.add_conversation(plan, &conversation.records);
     }
-    let coverage = CaseCoverage::compare(plan, &reached, &explore_ensemble(sound));
-    let gaps: Vec<UnreachedPart> = coverage.all_gaps().cloned().collect();
-    let suggested = suggest_cases(sound, &gaps, driver);
-    let is_new = **suite.source().text() == *NO_CASE;
+    let coverage = CaseCoverage::from_reached_parts(plan, &reached, &explore_for_coverage(sound));
+    let gaps: Vec<UnreachedPart> = coverage.unreached_parts().cloned().collect();
+    let suggested = suggest_cases_for_gaps(sound, &gaps, driver);
+    let is_new = **suite.source().text() == *PLACEHOLDER_TEST_FILE;
     let indent = if is_new { 2 } else { case_indent(suite) };
     let texts: Vec<String> = suggested
         .cases
         .iter()
-        .map(|one| case_to_yaml(&one.case, indent))
+        .map(|one| render_case_as_yaml(&one.case, indent))
         .collect();
     let head = if is_new && !texts.is_empty() { "cases:\n" } else { "" };
     SuggestedCases {
@@ -42,10 +42,10 @@ pub(crate) fn suggest_for_gaps(
     }
 }
 
-/// Returns the indentation of the cases of the file.
+/// Returns the number of spaces before the cases of the file.
 fn case_indent(suite: &TestSuite) -> usize {
     let text = suite.source().text();
-    let first = suite.find_span(&case_route(0).into_value_location()).start;
+    let first = suite.resolve_location(&case_route(0).into_value_location()).start;
     let line = text[..first].rfind('\n').map_or(0, |at| at + 1);
     let before = &text[line..first];
     match before.trim_start_matches(' ').starts_with('-') {

@@ -1,10 +1,10 @@
-//! Holds the conversations of the cases of one test file.
+//! Runs of the cases of one test file.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::case::{CaseRun, explore_ensemble};
+use super::case::{FinishedCaseRun, explore_for_coverage};
 use super::mutations;
 use super::suggestions;
 use super::updates;
@@ -27,95 +27,103 @@ use ensemble_reports::report::test_report::{
     EnsembleCoverage, FailedExpectation, ShownCoverageGap, TestedCase, TestedFile,
 };
 
-/// A file that was tried, and what was found wrong with it.
-pub(crate) struct TestFileResult {
+/// Results of one test file, with its findings and its picture.
+pub(crate) struct TestFileOutcome {
     pub(crate) file: TestedFile,
     pub(crate) picture: Option<GraphPicture>,
     pub(crate) findings: Vec<Diagnostic>,
 }
 
-/// The options that apply to each test file.
+/// Options that apply to each test file.
 #[derive(Clone, Copy)]
 pub(crate) struct TestOptions<'t> {
     pub(crate) args: &'t TestArgs,
     pub(crate) surroundings: &'t CliEnvironment,
-    /// When no further change of an ensemble is tried.
+    /// Time after which no further mutant is tested.
     pub(crate) end: Option<Instant>,
 }
 
-/// Tries the cases of a file.
-pub(crate) fn test_file(
+/// Runs the cases of a test file, with coverage, updates, suggestions or mutants as the options say. Creates `driver` if needed.
+pub(crate) fn run_test_file(
     path: &Path,
     driver: &mut Option<CaseDriver>,
     trying: TestOptions<'_>,
-) -> Result<TestFileResult, CliError> {
+) -> Result<TestFileOutcome, CliError> {
     let TestOptions { args, surroundings, .. } = trying;
     let nobody: Arc<dyn Operator> = Arc::new(UnattendedOperator);
     let driver = match driver {
         Some(driver) => driver,
         None => {
-            let new_driver = CaseDriver::new(&surroundings.project, surroundings.runs_with(&nobody));
+            let new_driver = CaseDriver::new(&surroundings.project, surroundings.runs_with_operator(&nobody));
             driver.insert(new_driver.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?)
         }
     };
-    let source = load_source(path, trying)?;
-    let mut suite = TestSuite::load(&source, path, &surroundings.project_runs());
+    let source = load_test_source(path, trying)?;
+    let mut suite = TestSuite::load_and_check(&source, path, &surroundings.runs_without_operator());
     let mut file = TestedFile {
         name: source.name().to_owned(),
         ..TestedFile::default()
     };
-    let is_new = **source.text() == *suggestions::NO_CASE;
+    let is_new = **source.text() == *suggestions::PLACEHOLDER_TEST_FILE;
     let mut cases = if is_new {
         Vec::new()
     } else {
-        run_cases(&suite, driver, args)
+        run_selected_cases(&suite, driver, args)
     };
     if args.update {
-        suite = updates::update_test_file(suite, path, &mut cases, surroundings)?;
+        suite = updates::rewrite_expectations(suite, path, &mut cases, surroundings)?;
     }
     let mut picture = None;
-    if let Some(sound) = suite.sound_suite() {
-        let explored = args.coverage.then(|| explore_ensemble(sound));
+    if let Some(sound) = suite.checked_suite() {
+        let explored = args.coverage.then(|| explore_for_coverage(sound));
         if let Some(explored) = &explored {
             let mut reached = ReachedParts::default();
             for conversation in cases.iter().flat_map(|case| case.result.all_conversations()) {
-                reached.add(&sound.ensemble.plan, &conversation.records);
+                reached.add_conversation(&sound.ensemble.plan, &conversation.records);
             }
-            file.coverage = Some(file_coverage(sound, &reached, explored));
-            let paint = || coverage_picture::draw_coverage(&sound.ensemble.plan, &reached, explored, cases.len());
+            file.coverage = Some(build_file_coverage(sound, &reached, explored));
+            let paint =
+                || coverage_picture::build_coverage_picture(&sound.ensemble.plan, &reached, explored, cases.len());
             picture = args.graph.is_some().then(paint);
         }
         if args.mutate {
-            file.mutants = Some(mutations::test_mutants(sound, &cases, driver, trying.end));
+            file.mutants = Some(mutations::run_cases_on_mutants(sound, &cases, driver, trying.end));
         }
         if args.suggest {
             file.suggestions = Some(suggestions::suggest_for_gaps(&suite, sound, &cases, driver));
         }
     }
-    if let Some(TestFile { cases: tested, .. }) = suite.sound_suite().map(|sound| sound.file).or(suite.refused_cases())
+    if let Some(TestFile { cases: tested, .. }) = suite
+        .checked_suite()
+        .map(|sound| sound.file)
+        .or(suite.cases_of_refused_ensemble())
     {
-        let to_tested = |case: &CaseRun| to_tested_case(&suite, &tested[case.at].name, case);
+        let to_tested = |case: &FinishedCaseRun| to_tested_case(&suite, &tested[case.at].name, case);
         file.cases = cases.iter().map(to_tested).collect();
     }
-    Ok(TestFileResult {
+    Ok(TestFileOutcome {
         file,
         picture,
         findings: suite.findings,
     })
 }
 
-/// Returns the test file. With `--suggest`, it need not be there.
-fn load_source(path: &Path, trying: TestOptions<'_>) -> Result<SourceText, CliError> {
+/// Loads the text of the test file. With `--suggest`, a missing file gets a placeholder text.
+fn load_test_source(path: &Path, trying: TestOptions<'_>) -> Result<SourceText, CliError> {
     let project = &trying.surroundings.project;
     match trying.args.suggest && !project.folder.join(path).exists() {
-        true => Ok(SourceText::new(path.display().to_string(), suggestions::NO_CASE)),
+        true => Ok(SourceText::new(
+            path.display().to_string(),
+            suggestions::PLACEHOLDER_TEST_FILE,
+        )),
         false => Ok(project.read_file(path)?),
     }
 }
 
-fn run_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -> Vec<CaseRun> {
-    let sound = suite.sound_suite();
-    let Some(file) = sound.map(|sound| sound.file).or(suite.refused_cases()) else {
+/// Runs the cases whose names match `--filter`. If the suite is invalid, every case fails.
+fn run_selected_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -> Vec<FinishedCaseRun> {
+    let sound = suite.checked_suite();
+    let Some(file) = sound.map(|sound| sound.file).or(suite.cases_of_refused_ensemble()) else {
         return Vec::new();
     };
     let is_asked = |name: &str| args.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
@@ -125,10 +133,10 @@ fn run_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -> Vec<Cas
         .map(|(at, case)| {
             let began = Instant::now();
             let case_result = match sound {
-                Some(sound) => driver.run_case(sound, at),
-                None => CaseResult::from_refusal(at, case),
+                Some(sound) => driver.run_and_judge_case(sound, at),
+                None => CaseResult::from_expected_refusal(at, case),
             };
-            CaseRun {
+            FinishedCaseRun {
                 at,
                 result: case_result,
                 seconds: began.elapsed().as_secs_f64(),
@@ -138,31 +146,33 @@ fn run_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -> Vec<Cas
         .collect()
 }
 
-fn to_tested_case(suite: &TestSuite, case_name: &str, case: &CaseRun) -> TestedCase {
-    let name = find_position(
+/// Converts the run of a case to the form for reports.
+fn to_tested_case(suite: &TestSuite, case_name: &str, case: &FinishedCaseRun) -> TestedCase {
+    let name = line_column_in_suite(
         suite,
         suite
-            .find_span(&case_route(case.at).with_key("name").into_value_location())
+            .resolve_location(&case_route(case.at).with_key("name").into_value_location())
             .start,
     );
     TestedCase {
         name: case_name.to_owned(),
         line: name.line,
         seconds: case.seconds,
-        failures: to_failures(suite, &case.result.failures),
+        failures: to_sorted_failures(suite, &case.result.failures),
         pass_count: case.result.pass_count,
-        updated_expectations: to_failures(suite, &case.updated_expectations),
+        updated_expectations: to_sorted_failures(suite, &case.updated_expectations),
     }
 }
 
-fn find_position(suite: &TestSuite, offset: usize) -> LineColumn {
+/// Returns the position of the byte offset in the test file.
+fn line_column_in_suite(suite: &TestSuite, offset: usize) -> LineColumn {
     suite.source().line_column(offset)
 }
 
-/// Returns the failures in the order of the file.
-fn to_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<FailedExpectation> {
+/// Converts unmet expectations to the form for reports, in the order of the file.
+fn to_sorted_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<FailedExpectation> {
     let to_test_failure = |failure: &UnmetExpectation| {
-        let LineColumn { line, column } = find_position(suite, suite.find_span(&failure.at).start);
+        let LineColumn { line, column } = line_column_in_suite(suite, suite.resolve_location(&failure.at).start);
         FailedExpectation {
             line,
             column,
@@ -177,8 +187,9 @@ fn to_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<FailedEx
     unmet
 }
 
-fn file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exploration) -> EnsembleCoverage {
-    let coverage = CaseCoverage::compare(&sound.ensemble.plan, reached, explored);
+/// Compares the reached parts with the explored parts, and counts them by kind.
+fn build_file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exploration) -> EnsembleCoverage {
+    let coverage = CaseCoverage::from_reached_parts(&sound.ensemble.plan, reached, explored);
     let parts = [
         ("agents", &coverage.agents),
         ("dependencies", &coverage.dependencies),
@@ -192,13 +203,14 @@ fn file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exp
             .map(|(what, part)| (*what, part.reached, part.all))
             .collect(),
         gaps: coverage
-            .all_gaps()
+            .unreached_parts()
             .map(|gap| to_coverage_gap(sound.ensemble, gap))
             .collect(),
         is_complete: coverage.is_complete,
     }
 }
 
+/// Converts an unreached part to the form for reports, with its position in the file.
 fn to_coverage_gap(ensemble: &PreparedEnsemble, gap: &UnreachedPart) -> ShownCoverageGap {
     let document = ensemble.loaded.document.as_ref();
     let place = gap.at.as_ref().zip(document).map(|(at, document)| {

@@ -1,7 +1,7 @@
-//! `ensemble test --watch`: tries the files again on which a change has an effect, until a signal.
+//! `ensemble test --watch`: tests the files again that a change affects, until a signal.
 //!
-//! Files are looked at several times a second. A notice of the system would come sooner by a part of a second, and not at
-//! all on network drives and in some containers.
+//! The command polls the files several times a second. Notifications of the system would be slightly faster, but do not exist on network
+//! drives and in some containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use crate::command::check::test::TestArgs;
-use crate::command::check::test::dependencies::WatchedFiles;
+use crate::command::check::test::dependencies::TestDependencies;
 use crate::command::check::test::files::collect_test_files;
-use crate::command::check::test::report::test_once;
+use crate::command::check::test::report::test_files_and_print;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::signals::{self, SignalReceiver};
 use ensemble_core::conversation::RunCanceller;
 use ensemble_reports::report::format_count;
 
-/// The pause between two looks at the files.
-const PAUSE: Duration = Duration::from_millis(200);
-/// The pause after which a file that has not changed again is taken for written.
-const STEP: Duration = Duration::from_millis(50);
-/// The highest number of these pauses.
-const STEPS: u32 = 20;
-/// How many looks at the files there are for each search for new test files.
-const LOOKS: u32 = 5;
+/// Pause between two checks of the files.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Time without a change after which a file counts as completely written.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum number of checks whether a file is completely written.
+const MAX_SETTLE_CHECKS: u32 = 20;
+/// Number of checks of the files between two searches for new test files.
+const POLLS_PER_SEARCH: u32 = 5;
 
-/// Tries all files, and then those on which a change has an effect. Ctrl-C ends the command.
+/// Tests all files, and then the files that a change affects, until a signal. Returns the exit code of the signal.
 pub(crate) fn watch_tests(args: &TestArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
@@ -39,13 +39,13 @@ pub(crate) fn watch_tests(args: &TestArgs, surroundings: &CliEnvironment) -> Res
         watched: BTreeMap::new(),
     };
     let all = collect_test_files(args, surroundings)?;
-    watching.test_again(&all);
+    watching.reload_and_test(&all);
     let by = loop {
-        watching.print_watched();
+        watching.print_watched_count();
         match watching.wait_for_change(&runtime, &mut signals) {
             Ok(changed) => {
-                watching.wait_until_written(&changed);
-                watching.test_again(&changed);
+                watching.wait_until_unchanged(&changed);
+                watching.reload_and_test(&changed);
             }
             Err(by) => break by,
         }
@@ -54,37 +54,38 @@ pub(crate) fn watch_tests(args: &TestArgs, surroundings: &CliEnvironment) -> Res
     Ok(if by == RunCanceller::Signal { 143 } else { 130 })
 }
 
+/// Watcher of test files and of the files on which they depend.
 struct TestWatcher<'w> {
     args: &'w TestArgs,
     surroundings: &'w CliEnvironment,
-    watched: BTreeMap<PathBuf, WatchedFiles>,
+    watched: BTreeMap<PathBuf, TestDependencies>,
 }
 
 impl TestWatcher<'_> {
-    /// Tries these test files. An error is printed; the next change may mend it.
-    fn test_again(&mut self, test_files: &[PathBuf]) {
+    /// Records the state of the files on which the test files depend, and tests the files. Prints an error instead of returning it.
+    fn reload_and_test(&mut self, test_files: &[PathBuf]) {
         // What changes during the test is a change after it.
         for file in test_files {
             self.watched
-                .insert(file.clone(), WatchedFiles::load(file, self.surroundings));
+                .insert(file.clone(), TestDependencies::load(file, self.surroundings));
         }
         if test_files.is_empty() {
             return;
         }
-        if let Err(error) = test_once(self.args, test_files, self.surroundings) {
+        if let Err(error) = test_files_and_print(self.args, test_files, self.surroundings) {
             self.surroundings
                 .print_err(&error.render_for_terminal(self.surroundings.colors_on_stderr()));
         }
     }
 
-    /// Waits until nobody writes these files any more: many programs write a file in several steps.
-    fn wait_until_written(&mut self, test_files: &[PathBuf]) {
-        for _ in 0..STEPS {
+    /// Waits until no program changes the files any more, because many programs write a file in several steps.
+    fn wait_until_unchanged(&mut self, test_files: &[PathBuf]) {
+        for _ in 0..MAX_SETTLE_CHECKS {
             for file in test_files {
                 self.watched
-                    .insert(file.clone(), WatchedFiles::load(file, self.surroundings));
+                    .insert(file.clone(), TestDependencies::load(file, self.surroundings));
             }
-            std::thread::sleep(STEP);
+            std::thread::sleep(SETTLE_INTERVAL);
             let is_still = |file: &PathBuf| {
                 self.watched
                     .get(file)
@@ -96,14 +97,19 @@ impl TestWatcher<'_> {
         }
     }
 
-    fn print_watched(&self) {
-        let files: BTreeSet<&PathBuf> = self.watched.values().flat_map(WatchedFiles::existing_files).collect();
+    /// Prints the number of watched files.
+    fn print_watched_count(&self) {
+        let files: BTreeSet<&PathBuf> = self
+            .watched
+            .values()
+            .flat_map(TestDependencies::existing_files)
+            .collect();
         let files = format_count(files.len() as u64, "file");
         self.surroundings
             .print_err(&format!("watching {files}; Ctrl-C ends the command\n"));
     }
 
-    /// Waits for a change. The value is the test files that it concerns, or who ended the waiting.
+    /// Waits for a change. Returns the affected test files, or the signal that ended the wait.
     fn wait_for_change(
         &mut self,
         runtime: &Runtime,
@@ -111,14 +117,14 @@ impl TestWatcher<'_> {
     ) -> Result<Vec<PathBuf>, RunCanceller> {
         let mut looks = 0;
         loop {
-            let pause = async { tokio::time::timeout(PAUSE, signals.wait_for_signal()).await };
+            let pause = async { tokio::time::timeout(POLL_INTERVAL, signals.wait_for_signal()).await };
             if let Ok(by) = runtime.block_on(pause) {
                 return Err(by);
             }
             looks += 1;
-            let mut changed = self.changed_test_files();
-            if looks % LOOKS == 0 {
-                changed.extend(self.find_new_files());
+            let mut changed = self.report_changed_test_files();
+            if looks % POLLS_PER_SEARCH == 0 {
+                changed.extend(self.find_new_test_files());
             }
             if !changed.is_empty() {
                 return Ok(changed);
@@ -126,8 +132,8 @@ impl TestWatcher<'_> {
         }
     }
 
-    /// Returns the test files on which a change has an effect; each change is said once.
-    fn changed_test_files(&self) -> Vec<PathBuf> {
+    /// Returns the test files that a change affects. Prints each changed file once.
+    fn report_changed_test_files(&self) -> Vec<PathBuf> {
         let mut reported_files: BTreeSet<&Path> = BTreeSet::new();
         let mut changed = Vec::new();
         for (test_file, watched) in &self.watched {
@@ -142,8 +148,8 @@ impl TestWatcher<'_> {
         changed
     }
 
-    /// New test files. Those that are not there any more are forgotten.
-    fn find_new_files(&mut self) -> Vec<PathBuf> {
+    /// Returns the new test files and prints their names. Stops watching deleted test files.
+    fn find_new_test_files(&mut self) -> Vec<PathBuf> {
         let Ok(all) = collect_test_files(self.args, self.surroundings) else {
             return Vec::new();
         };

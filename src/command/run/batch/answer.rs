@@ -1,16 +1,16 @@
-//! `ensemble batch answer`: the open questions of a batch, and the answers for one row.
+//! `ensemble batch answer`: prints the open questions of a batch, or answers the questions of one row.
 
 use clap::{ArgAction, Args};
 
 use crate::command::run::ResumeArgs;
-use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, RunOutput, ShowingArgs};
+use crate::command::run::arguments::{AnsweringArgs, RunExecutionArgs, RunOutputArgs, RunOutputFormat};
 use crate::command::run::batch::progress::format_rows;
 use crate::command::run::resume::resume_run;
 use crate::command::runs::require_batch;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
-use ensemble_core::request::{PendingRequest, render_question};
+use ensemble_core::request::{PendingRequest, render_question_line};
 use ensemble_reports::report::story::quote_for_shell;
 use ensemble_runs::batch::{BatchSummary, ExhaustedRowPolicy, FoundRow, RowStatus};
 use serde_json::{Value, json};
@@ -33,17 +33,17 @@ pub(crate) struct BatchAnswerArgs {
     pub answering: AnsweringArgs,
     /// Output.
     #[command(flatten)]
-    pub showing: ShowingArgs,
+    pub showing: RunOutputArgs,
     /// Execution.
     #[command(flatten)]
-    pub driving: DrivingArgs,
+    pub driving: RunExecutionArgs,
 }
 
-/// `ensemble batch answer`.
-pub(crate) fn answer_row(args: &BatchAnswerArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Executes `ensemble batch answer`: prints open questions, or resumes the run of the row with the answers. Returns the exit code.
+pub(crate) fn answer_batch_row(args: &BatchAnswerArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let batch = require_batch(&args.batch, surroundings)?;
     let Some(name) = &args.row else {
-        return Ok(print_questions(&batch, &batch.list_rows(), args, surroundings));
+        return Ok(print_open_questions(&batch, &batch.list_rows(), args, surroundings));
     };
     let row = batch.find_row(name).map_err(|message| {
         let help = format!("print the rows with `ensemble runs list --batch {}`", batch.name);
@@ -60,11 +60,11 @@ pub(crate) fn answer_row(args: &BatchAnswerArgs, surroundings: &CliEnvironment) 
     }
     let has_answers = !args.texts.is_empty() || args.answering != AnsweringArgs::default();
     if !has_answers {
-        return Ok(print_questions(&batch, &[row], args, surroundings));
+        return Ok(print_open_questions(&batch, &[row], args, surroundings));
     }
     let mut answering = args.answering.clone();
     for text in &args.texts {
-        answering.answer.push(resolve_answer(text, &row)?);
+        answering.answer.push(complete_answer_address(text, &row)?);
     }
     let resume = ResumeArgs {
         admin: None,
@@ -79,15 +79,18 @@ pub(crate) fn answer_row(args: &BatchAnswerArgs, surroundings: &CliEnvironment) 
     resume_run(&resume, surroundings)
 }
 
-/// Returns the questions of a row that a person answers.
-fn list_questions<'r>(row: &FoundRow<'r>) -> impl Iterator<Item = &'r PendingRequest> {
+/// Returns the open questions of the row, without its requests for permission.
+fn list_row_questions<'r>(row: &FoundRow<'r>) -> impl Iterator<Item = &'r PendingRequest> {
     let questions = row.entry.map(|entry| entry.questions.as_slice()).unwrap_or_default();
     questions.iter().filter(|question| !question.is_permission())
 }
 
-/// Returns the answer with the address of its question. A text without an address answers the only question of the row.
-fn resolve_answer(text: &str, row: &FoundRow<'_>) -> Result<String, CliError> {
-    let questions: Vec<&PendingRequest> = list_questions(row).collect();
+/// Returns the answer as `ADDRESS=TEXT`. A text without an address gets the address of the only question of the row.
+///
+/// # Errors
+/// The row has no question, or several questions that the text could answer.
+fn complete_answer_address(text: &str, row: &FoundRow<'_>) -> Result<String, CliError> {
+    let questions: Vec<&PendingRequest> = list_row_questions(row).collect();
     let names_question = |(address, _): (&str, &str)| {
         let is_meant =
             |question: &&PendingRequest| question.address.to_string() == address || &*question.agent == address;
@@ -121,29 +124,29 @@ fn resolve_answer(text: &str, row: &FoundRow<'_>) -> Result<String, CliError> {
     }
 }
 
-/// Prints the open questions of these rows as text, or as one JSON document.
-fn print_questions(
+/// Prints the open questions of the rows as text, or as one JSON document. Returns the exit code of success.
+fn print_open_questions(
     batch: &BatchSummary,
     rows: &[FoundRow<'_>],
     args: &BatchAnswerArgs,
     surroundings: &CliEnvironment,
 ) -> u8 {
     match args.showing.output {
-        RunOutput::Human => surroundings.print_out(&render_questions(batch, rows)),
-        RunOutput::Json | RunOutput::Events => {
+        RunOutputFormat::Human => surroundings.print_out(&render_questions(batch, rows)),
+        RunOutputFormat::Json | RunOutputFormat::Events => {
             let document = format!("{:#}\n", questions_to_json(batch, rows));
-            surroundings.print_as(RunOutput::Json, &document);
+            surroundings.print_out_in_format(RunOutputFormat::Json, &document);
         }
     }
     exit::SUCCESS
 }
 
-/// Converts the open questions of these rows to JSON.
+/// Converts the open questions of the rows to JSON.
 fn questions_to_json(batch: &BatchSummary, rows: &[FoundRow<'_>]) -> Value {
-    let asking = rows.iter().filter(|row| list_questions(row).next().is_some());
+    let asking = rows.iter().filter(|row| list_row_questions(row).next().is_some());
     let rows: Vec<Value> = asking
         .map(|row| {
-            let questions: Vec<&PendingRequest> = list_questions(row).collect();
+            let questions: Vec<&PendingRequest> = list_row_questions(row).collect();
             let run = row.folder.file_name().map(|name| name.to_string_lossy());
             json!({"row": row.number, "id": row.label, "run": run, "questions": questions})
         })
@@ -151,24 +154,27 @@ fn questions_to_json(batch: &BatchSummary, rows: &[FoundRow<'_>]) -> Value {
     json!({"version": 1, "batch": batch.name, "rows": rows})
 }
 
-/// Renders the open questions of these rows, with the command that answers one of them.
+/// Renders the open questions of the rows, with a command that answers the first question.
 fn render_questions(batch: &BatchSummary, rows: &[FoundRow<'_>]) -> String {
-    let asking: Vec<&FoundRow<'_>> = rows.iter().filter(|row| list_questions(row).next().is_some()).collect();
+    let asking: Vec<&FoundRow<'_>> = rows
+        .iter()
+        .filter(|row| list_row_questions(row).next().is_some())
+        .collect();
     let Some(first) = asking.first() else {
         return format!("{}: no row waits for an answer\n", batch.name);
     };
     let mut text = format!("{}: {} with open questions\n", batch.name, format_rows(asking.len()));
     for row in &asking {
         let label = row.label.map(|label| format!(" ({label})")).unwrap_or_default();
-        for request in list_questions(row) {
-            let question = render_question(&request.question);
+        for request in list_row_questions(row) {
+            let question = render_question_line(&request.question);
             text.push_str(&format!(
                 "  row {}{label}  {}: {question}\n",
                 row.number, request.address
             ));
         }
     }
-    if let Some(question) = list_questions(first).next() {
+    if let Some(question) = list_row_questions(first).next() {
         let row = first.label.map_or_else(|| first.number.to_string(), str::to_owned);
         let choice = question.question.choices.first().map_or("TEXT", String::as_str);
         text.push_str(&format!(

@@ -1,11 +1,11 @@
-//! The answers of a batch: for all rows, and for single rows from a file in YAML, JSON or CSV.
+//! Answers of a batch: for all rows, and for single rows from a file in YAML, JSON or CSV.
 
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::command::run::arguments::AnsweringArgs;
-use crate::command::run::batch::rows::{read_bytes, wrong_rows_error};
+use crate::command::run::batch::rows::{read_regular_file, row_errors_to_cli_error};
 use crate::command::run::run_options;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
@@ -16,41 +16,42 @@ use ensemble_project::project::read_source;
 use ensemble_runs::PreparedAnswers;
 use ensemble_runs::batch::{RowAnswer, RowPlace, decode_table, parse_answer_table};
 
-/// The answers that the options of a batch give.
-pub(super) struct AnswerOptions {
+/// Answers that the options of a batch contain.
+pub(super) struct BatchAnswerInputs {
     /// The answers for all rows.
     pub(super) common: PreparedAnswers,
     /// The answers for single rows.
     pub(super) rows: Vec<RowAnswer>,
 }
 
-/// Loads the answers of the options.
-pub(super) fn load_answers(
+/// Loads the answers of the options, and the answers of the file for all rows or for single rows.
+pub(super) fn load_batch_answer_inputs(
     args: &AnsweringArgs,
     label_column: Option<&str>,
     ensemble: &Ensemble,
     surroundings: &CliEnvironment,
-) -> Result<AnswerOptions, CliError> {
-    let mut answers = AnswerOptions {
-        common: run_options::answering_options(&without_file(args), surroundings)?.answers,
+) -> Result<BatchAnswerInputs, CliError> {
+    let mut answers = BatchAnswerInputs {
+        common: run_options::answering_options(&without_answers_file(args), surroundings)?.answers,
         rows: Vec::new(),
     };
     if let Some(file) = &args.answers {
-        answers.add_file(file, label_column, ensemble, surroundings)?;
+        answers.add_answers_file(file, label_column, ensemble, surroundings)?;
     }
     Ok(answers)
 }
 
-/// Returns the options without the file of answers, which can have answers for single rows.
-pub(super) fn without_file(args: &AnsweringArgs) -> AnsweringArgs {
+/// Returns the options without the answers file, which can contain answers for single rows.
+pub(super) fn without_answers_file(args: &AnsweringArgs) -> AnsweringArgs {
     AnsweringArgs {
         answers: None,
         ..args.clone()
     }
 }
 
-impl AnswerOptions {
-    fn add_file(
+impl BatchAnswerInputs {
+    /// Adds the answers of a CSV, JSON or YAML file. The ensemble tells agents from rows.
+    fn add_answers_file(
         &mut self,
         file: &Path,
         label_column: Option<&str>,
@@ -69,18 +70,18 @@ impl AnswerOptions {
         let kind = file.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
         match kind.to_lowercase().as_str() {
             "csv" => {
-                let text = decode_table(&name, &read_bytes(&path, &name)?)
+                let text = decode_table(&name, &read_regular_file(&path, &name)?)
                     .into_text()
-                    .map_err(wrong_rows_error)?;
-                let rows = parse_answer_table(&name, &text, label_column).map_err(wrong_rows_error)?;
+                    .map_err(row_errors_to_cli_error)?;
+                let rows = parse_answer_table(&name, &text, label_column).map_err(row_errors_to_cli_error)?;
                 self.rows.extend(rows);
                 Ok(())
             }
             "json" => {
-                let text = decode_table(&name, &read_bytes(&path, &name)?)
+                let text = decode_table(&name, &read_regular_file(&path, &name)?)
                     .into_text()
-                    .map_err(wrong_rows_error)?;
-                self.add_json(&name, &text, &is_agent)
+                    .map_err(row_errors_to_cli_error)?;
+                self.add_json_answers(&name, &text, &is_agent)
             }
             _ => {
                 let source = read_source(&path)?;
@@ -98,7 +99,8 @@ impl AnswerOptions {
         }
     }
 
-    fn add_json(&mut self, name: &str, text: &str, is_agent: &dyn Fn(&str) -> bool) -> Result<(), CliError> {
+    /// Adds the answers of a JSON text: those of rows, and those of agents for all rows. `name` is the file name for errors.
+    fn add_json_answers(&mut self, name: &str, text: &str, is_agent: &dyn Fn(&str) -> bool) -> Result<(), CliError> {
         let refuse = |what: String| {
             let help = r#"write {"ROW": {"AGENT": "answer"}} or {"AGENT": "answer"}"#;
             CliError::usage_error_with_help(format!("{name}: {what}"), help)
@@ -124,6 +126,7 @@ impl AnswerOptions {
         Ok(())
     }
 
+    /// Adds one answer for one row. `place` names the file for errors.
     fn add_row_answer(&mut self, place: &str, row: &str, agent: &str, answer: Value) {
         self.rows.push(RowAnswer {
             place: RowPlace::from_source(place),
@@ -134,6 +137,7 @@ impl AnswerOptions {
     }
 }
 
+/// Converts the answers of an agent to a JSON value: a value for every question, or a list with one value for each question.
 fn answers_to_value(answers: AgentAnswers) -> Value {
     match answers {
         AgentAnswers::Always(value) => value,

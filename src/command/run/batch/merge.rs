@@ -1,9 +1,9 @@
-//! `ensemble batch merge`, and writing tables of results.
+//! `ensemble batch merge`, and the output of result tables.
 
 use std::path::Path;
 
 use crate::command::run::batch::progress::format_rows;
-use crate::command::run::batch::rows::{LARGEST_TABLE, wrong_rows_error};
+use crate::command::run::batch::rows::{MAX_TABLE_BYTES, row_errors_to_cli_error};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
@@ -24,21 +24,21 @@ pub(crate) struct BatchMergeArgs {
     pub to: Option<PathBuf>,
 }
 
-/// The number of missing rows that are named.
-const MOST_NAMED: usize = 10;
+/// Maximum number of missing rows that the summary names.
+const MAX_NAMED_ROWS: usize = 10;
 
-/// `ensemble batch merge`.
-pub(crate) fn merge_results(args: &BatchMergeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+/// Executes `ensemble batch merge`: merges the result files into one table. Returns exit code 1 if rows are missing.
+pub(crate) fn merge_result_files(args: &BatchMergeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let read = |path: &std::path::PathBuf| {
-        let text = regular_files::read_text(&surroundings.project.folder.join(path), LARGEST_TABLE);
+        let text = regular_files::read_text(&surroundings.project.folder.join(path), MAX_TABLE_BYTES);
         let text = text.map_err(|error| CliError::usage_error(format!("cannot read {}: {error}", path.display())))?;
         Ok((path.display().to_string(), text))
     };
     let parts: Result<Vec<(String, String)>, CliError> = args.parts.iter().map(read).collect();
-    let merged = batch::merge_results(&parts?).map_err(wrong_rows_error)?;
+    let merged = batch::merge_results(&parts?).map_err(row_errors_to_cli_error)?;
     match &args.to {
-        Some(path) => write_table(path, &merged.text, surroundings)?,
-        None => surroundings.print_as(EscapeStyle::Json, &merged.text),
+        Some(path) => write_result_table(path, &merged.text, surroundings)?,
+        None => surroundings.print_out_in_format(EscapeStyle::Json, &merged.text),
     }
     surroundings.print_err(&render_summary(&merged));
     Ok(match merged.missing_rows.is_empty() {
@@ -47,6 +47,7 @@ pub(crate) fn merge_results(args: &BatchMergeArgs, surroundings: &CliEnvironment
     })
 }
 
+/// Renders the number of rows by outcome, and the numbers of missing rows.
 fn render_summary(merged: &MergedResults) -> String {
     let all = merged.outcomes.values().sum();
     let mut text = format_rows(all);
@@ -58,10 +59,10 @@ fn render_summary(merged: &MergedResults) -> String {
         let row_numbers: Vec<String> = merged
             .missing_rows
             .iter()
-            .take(MOST_NAMED)
+            .take(MAX_NAMED_ROWS)
             .map(u64::to_string)
             .collect();
-        let more = match merged.missing_rows.len().saturating_sub(MOST_NAMED) {
+        let more = match merged.missing_rows.len().saturating_sub(MAX_NAMED_ROWS) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -74,8 +75,8 @@ fn render_summary(merged: &MergedResults) -> String {
     text
 }
 
-/// Writes a table of results; its name decides the format. If the file is new, only the user may read it.
-pub(crate) fn write_table(path: &Path, json_lines: &str, surroundings: &CliEnvironment) -> Result<(), CliError> {
+/// Writes a result table as CSV if the path ends with `.csv`, otherwise as JSON Lines. A new file is readable for the user only.
+pub(crate) fn write_result_table(path: &Path, json_lines: &str, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let failed = |error: std::io::Error| CliError::usage_error(format!("cannot write {}: {error}", path.display()));
     let is_csv = path.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("csv"));
     let table;
@@ -86,5 +87,5 @@ pub(crate) fn write_table(path: &Path, json_lines: &str, surroundings: &CliEnvir
         }
         false => json_lines,
     };
-    crate::command::runs::write_private(&surroundings.project.folder.join(path), text).map_err(failed)
+    crate::command::runs::write_private_text(&surroundings.project.folder.join(path), text).map_err(failed)
 }

@@ -20,7 +20,7 @@ use crate::command::run::batch::merge::BatchMergeArgs;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::output_form::DocumentFormat;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::signals;
@@ -38,9 +38,9 @@ use ensemble_runs::batch::{
     RetriedRows,
 };
 use ensemble_runs::{EnsembleRef, RunError, RunOptions, Runs};
-use progress::BatchProgress;
+use progress::BatchProgressDisplay;
 use report::BatchReport;
-use rows::wrong_rows_error;
+use rows::row_errors_to_cli_error;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ use std::path::PathBuf;
 pub(crate) struct BatchArgs {
     /// A command on the results or the rows of batches.
     #[command(subcommand)]
-    pub command: Option<BatchCommand>,
+    pub command: Option<BatchSubcommand>,
     /// The ensemble: a file, or a name in `ensembles/` or `.ensemble/ensembles/`
     #[arg(value_name = "FILE|NAME", required = true, add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
@@ -79,14 +79,14 @@ pub(crate) struct BatchArgs {
     pub jobs: NonZeroUsize,
     /// Also run the rows with this outcome again; can be repeated. `failed` selects all rows that failed or that a limit
     /// cut off
-    #[arg(long, value_name = "OUTCOME", value_parser = parse_retried, value_delimiter = ',', action = ArgAction::Append)]
+    #[arg(long, value_name = "OUTCOME", value_parser = parse_retry_selection, value_delimiter = ',', action = ArgAction::Append)]
     pub retry: Vec<RetriedRows>,
     /// Run only one part of the rows: 3/8 is the third of eight parts
     #[arg(long, value_name = "3/8")]
     pub shard: Option<BatchShard>,
     /// Start no further run when the rows have cost AMOUNT. All tries of all calls count. AMOUNT has the same unit as
     /// the prices in the model profiles
-    #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_cost_limit)]
     pub max_cost: Option<Cost>,
     /// Also write the results to this file. The format is CSV if the name ends with .csv, otherwise JSON Lines
     #[arg(long, value_name = "FILE")]
@@ -95,7 +95,7 @@ pub(crate) struct BatchArgs {
     #[arg(long, value_name = "FILE")]
     pub questions: Option<PathBuf>,
     /// Without a terminal, print a line with the progress after each DURATION: 30s, 5m
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_period)]
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_log_period)]
     pub log_every: Duration,
     /// Check all rows, print which would run and why, and run none; also while the batch runs
     #[arg(long)]
@@ -108,8 +108,8 @@ pub(crate) struct BatchArgs {
     #[command(flatten)]
     pub answering: AnsweringArgs,
     /// Choose the output format of the summary
-    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
-    pub output: OutputForm,
+    #[arg(long, alias = "format", value_enum, default_value_t = DocumentFormat::Human, value_name = "FORM")]
+    pub output: DocumentFormat,
     /// Print neither progress nor failures
     #[arg(short, long)]
     pub quiet: bool,
@@ -125,8 +125,8 @@ pub(crate) struct BatchArgs {
 }
 
 impl BatchArgs {
-    /// Returns the meaning of a success with exhausted agents.
-    fn exhausted_rows(&self) -> ExhaustedRowPolicy {
+    /// Returns the policy for rows that succeeded with exhausted agents, from `--fail-on-limit`.
+    fn exhausted_row_policy(&self) -> ExhaustedRowPolicy {
         match self.fail_on_limit {
             true => ExhaustedRowPolicy::Refused,
             false => ExhaustedRowPolicy::Accepted,
@@ -136,14 +136,15 @@ impl BatchArgs {
 
 /// Commands on the results and the rows of batches.
 #[derive(Debug, Subcommand)]
-pub(crate) enum BatchCommand {
+pub(crate) enum BatchSubcommand {
     /// Merge the results of the parts of a batch into one table, sorted by row
     Merge(BatchMergeArgs),
     /// Print the open questions of a batch, or answer the questions of one row
     Answer(Box<BatchAnswerArgs>),
 }
 
-fn parse_retried(text: &str) -> Result<RetriedRows, String> {
+/// Parses a value of `--retry`: `failed`, or the name of an outcome.
+fn parse_retry_selection(text: &str) -> Result<RetriedRows, String> {
     let all = CompletionReason::ALL;
     if text == "failed" {
         return Ok(RetriedRows::Failed);
@@ -157,13 +158,15 @@ fn parse_retried(text: &str) -> Result<RetriedRows, String> {
     }
 }
 
-fn parse_period(text: &str) -> Result<Duration, String> {
+/// Parses the value of `--log-every`, a duration above 0.
+fn parse_log_period(text: &str) -> Result<Duration, String> {
     let period = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let expected = || "expected a duration above 0, such as 1m".to_owned();
     Some(period).filter(|period| !period.is_zero()).ok_or_else(expected)
 }
 
-fn parse_amount(text: &str) -> Result<Cost, String> {
+/// Parses the value of `--max-cost`, a number above 0.
+fn parse_cost_limit(text: &str) -> Result<Cost, String> {
     let amount = text
         .parse()
         .ok()
@@ -173,14 +176,14 @@ fn parse_amount(text: &str) -> Result<Cost, String> {
         .ok_or_else(|| "expected a number above 0, such as 2.50".to_owned())
 }
 
-/// The longest name of a batch.
-const LONGEST_NAME: usize = 100;
+/// Maximum length of the name of a batch, in characters.
+const MAX_NAME_LENGTH: usize = 100;
 
 impl From<BatchError> for CliError {
     fn from(error: BatchError) -> Self {
         match error {
             BatchError::Run(error) => error.into(),
-            BatchError::Answers(wrong) => wrong_rows_error(wrong),
+            BatchError::Answers(wrong) => row_errors_to_cli_error(wrong),
             BatchError::Busy { .. } => Self::usage_error_with_help(
                 error.to_string(),
                 "wait until the other process ends, look at the batch with --dry-run, or name another batch with --name",
@@ -189,30 +192,30 @@ impl From<BatchError> for CliError {
     }
 }
 
-/// `ensemble batch`.
+/// Executes `ensemble batch` or its subcommand: runs the rows of the table that have a task, and prints a report. Returns the exit code.
 pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     match &args.command {
-        Some(BatchCommand::Merge(args)) => return merge::merge_results(args, surroundings),
-        Some(BatchCommand::Answer(args)) => return answer::answer_row(args, surroundings),
+        Some(BatchSubcommand::Merge(args)) => return merge::merge_result_files(args, surroundings),
+        Some(BatchSubcommand::Answer(args)) => return answer::answer_batch_row(args, surroundings),
         None => {}
     }
     let (Some(ensemble), Some(data)) = (&args.ensemble, &args.data) else {
         return Err(CliError::usage_error("expected an ensemble and --data"));
     };
     let operator: Arc<dyn Operator> = Arc::new(UnattendedOperator);
-    let unshared = surroundings.runs_with(&operator);
-    let runs = Runs::open(
+    let unshared = surroundings.runs_with_operator(&operator);
+    let runs = Runs::for_project(
         unshared.project().clone(),
         unshared.host().clone().with_shared_model_network(),
     );
-    let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(&**ensemble))?);
+    let prepared = Arc::new(runs.load_prepared_ensemble(&EnsembleRef::from_file_or_name(&**ensemble))?);
     if args.on.is_some() {
         check_support(&prepared)?;
     }
-    let name = batch_name(args, &prepared.plan.ensemble().name, data)?;
+    let name = choose_batch_name(args, &prepared.plan.ensemble().name, data)?;
     let secrets = runs.collect_secrets(&prepared)?;
-    let request = build_request(args, data, &name, (prepared.plan.ensemble(), &secrets), surroundings)?;
-    let options = || build_options(args, surroundings);
+    let request = load_and_check_rows(args, data, &name, (prepared.plan.ensemble(), &secrets), surroundings)?;
+    let options = || build_row_options(args, surroundings);
     if args.dry_run {
         let batch = block_on(async { Ok(Batch::open_read_only(&runs, prepared.clone(), request).await?) })?;
         batch.check_answers(options)?;
@@ -222,28 +225,34 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     }
     let mut batch = block_on(async { Ok(Batch::open_for_work(&runs, prepared.clone(), request).await?) })?;
     batch.check_answers(options)?;
-    report::print_task_notes(&batch, args, surroundings);
-    let (ended_before, cost_before) = (report::count_finished(&batch), batch.total_cost());
+    report::print_notes_before_run(&batch, args, surroundings);
+    let (ended_before, cost_before) = (report::count_rows_without_task(&batch), batch.total_cost());
     let driving = BatchOptions {
         jobs: args.jobs,
         max_cost: args.max_cost,
         engine: match &args.on {
             Some(url) => {
                 let engine = EngineClient::from_url(url)?;
-                block_on(async { Ok(engine.clone().without_patience().check_workers().await?) })?;
+                block_on(async { Ok(engine.clone().with_fast_failures().check_workers().await?) })?;
                 Some(Arc::new(engine))
             }
             None => None,
         },
     };
     let network = runs.host().model_network();
-    let end = block_on(drive_rows(&mut batch, &driving, network, args, surroundings));
+    let end = block_on(run_rows_with_progress(
+        &mut batch,
+        &driving,
+        network,
+        args,
+        surroundings,
+    ));
     // What has ended is in the results, also if another row could not begin.
     let results = batch.write_results()?;
     let end = end?;
     if let Some(path) = &args.results {
         let text = batch::to_json_lines(batch.table_lines());
-        merge::write_table(path, &text, surroundings)?;
+        merge::write_result_table(path, &text, surroundings)?;
     }
     write_questions(&batch, args, surroundings)?;
     for (number, error) in batch.busy_rows() {
@@ -262,24 +271,25 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
     Ok(report::batch_exit_code(&batch, &end, args))
 }
 
-/// Loads the rows and the answers, and checks the rows.
-fn build_request<'a>(
+/// Loads the rows and the answers, and checks every row against the inputs of the ensemble.
+/// Errors are redacted with the secrets.
+fn load_and_check_rows<'a>(
     args: &'a BatchArgs,
     data: &Path,
     name: &'a str,
     (ensemble, secrets): (&Ensemble, &Secrets),
     surroundings: &CliEnvironment,
 ) -> Result<BatchRequest<'a>, CliError> {
-    let refuse = |wrong| wrong_rows_error(batch::redact_errors(wrong, secrets));
+    let refuse = |wrong| row_errors_to_cli_error(batch::redact_errors(wrong, secrets));
     let mut table = rows::load_rows(data, surroundings)?;
-    let columns = match resolve_columns(args, &table.rows) {
+    let columns = match parse_column_mapping(args, &table.rows) {
         // Columns can be unknown because the table has errors.
         Err(_) if !table.errors.is_empty() => return Err(refuse(std::mem::take(&mut table.errors))),
         columns => columns?,
     };
-    let rows = batch::resolve_rows(table, &columns, &shared_row(args)?, ensemble).map_err(refuse)?;
+    let rows = batch::resolve_rows(table, &columns, &parse_shared_values(args)?, ensemble).map_err(refuse)?;
     let answering = &args.answering;
-    let answers = answers::load_answers(answering, args.id.as_deref(), ensemble, surroundings)?;
+    let answers = answers::load_batch_answer_inputs(answering, args.id.as_deref(), ensemble, surroundings)?;
     Ok(BatchRequest {
         name,
         data: data.display().to_string(),
@@ -287,23 +297,23 @@ fn build_request<'a>(
         shard: args.shard,
         models: &answering.model,
         retry: args.retry.clone(),
-        limits: args.exhausted_rows(),
+        limits: args.exhausted_row_policy(),
         answers: answers.common,
         row_answers: answers.rows,
         decides_tools: !answering.allow_tool.is_empty() || !answering.deny_tool.is_empty(),
     })
 }
 
-/// Writes the table of open questions if it is wanted.
+/// Writes the open questions to the CSV file of `--questions`, if the option is set.
 fn write_questions(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let Some(path) = &args.questions else { return Ok(()) };
     let failed = |error: std::io::Error| CliError::usage_error(format!("cannot write {}: {error}", path.display()));
     let text = batch.questions_to_csv().map_err(failed)?;
-    crate::command::runs::write_private(&surroundings.project.folder.join(path), &text).map_err(failed)
+    crate::command::runs::write_private_text(&surroundings.project.folder.join(path), &text).map_err(failed)
 }
 
-/// Runs the ensemble for all rows that have a task.
-async fn drive_rows(
+/// Runs the rows that have a task, and shows the progress. A signal stops the work.
+async fn run_rows_with_progress(
     batch: &mut Batch,
     driving: &BatchOptions,
     network: ModelNetwork,
@@ -312,12 +322,12 @@ async fn drive_rows(
 ) -> Result<BatchWorkEnd, CliError> {
     let mut signals = signals::listen_for_signals();
     let (to_do, cost) = (batch.count_rows_to_run(), batch.total_cost());
-    let progress = RefCell::new(BatchProgress::new(to_do, cost, args, network, surroundings));
-    let options = || build_options(args, surroundings);
+    let progress = RefCell::new(BatchProgressDisplay::new(to_do, cost, args, network, surroundings));
+    let options = || build_row_options(args, surroundings);
     let work = batch.run_rows(
         driving,
         options,
-        |ended| progress.borrow_mut().add_ended(ended),
+        |ended| progress.borrow_mut().record_row_end(ended),
         signals.wait_for_signal(),
     );
     let mut work = std::pin::pin!(work);
@@ -326,16 +336,16 @@ async fn drive_rows(
     let end = loop {
         tokio::select! {
             end = &mut work => break end,
-            _ = log_times.tick() => progress.borrow().print_log_line(),
+            _ = log_times.tick() => progress.borrow().print_log_line_without_bar(),
         }
     };
-    progress.borrow().finish_bar();
+    progress.borrow().clear_bar();
     Ok(end?)
 }
 
-/// Returns the options of one run; the rows bring their answers.
-fn build_options(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<RunOptions, RunError> {
-    match run_options::answering_options(&answers::without_file(&args.answering), surroundings) {
+/// Builds the options of the run of a row, without the answers for the row.
+fn build_row_options(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<RunOptions, RunError> {
+    match run_options::answering_options(&answers::without_answers_file(&args.answering), surroundings) {
         Ok(mut options) => {
             options.tracer = surroundings
                 .telemetry
@@ -348,8 +358,11 @@ fn build_options(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<RunO
     }
 }
 
-/// Resolves the meaning of the columns of the rows.
-fn resolve_columns(args: &BatchArgs, cells: &[batch::TableRow]) -> Result<ColumnMapping, CliError> {
+/// Builds the column mapping from `--map`, `--ignore` and `--id`.
+///
+/// # Errors
+/// A value is not `INPUT=COLUMN`, or a column does not exist.
+fn parse_column_mapping(args: &BatchArgs, cells: &[batch::TableRow]) -> Result<ColumnMapping, CliError> {
     let mut columns = ColumnMapping {
         ignored_columns: args.ignore.clone(),
         label_column: args.id.clone(),
@@ -373,9 +386,9 @@ fn resolve_columns(args: &BatchArgs, cells: &[batch::TableRow]) -> Result<Column
     Ok(columns)
 }
 
-/// Returns the inputs and the context that all rows share.
-fn shared_row(args: &BatchArgs) -> Result<BatchRow, CliError> {
-    let options = run_options::add_set_values(RunOptions::default(), &args.set)?;
+/// Parses the inputs and the context that all rows share, from `--set`.
+fn parse_shared_values(args: &BatchArgs) -> Result<BatchRow, CliError> {
+    let options = run_options::with_set_values(RunOptions::default(), &args.set)?;
     Ok(BatchRow {
         values: options.context,
         texts: options.texts,
@@ -383,14 +396,17 @@ fn shared_row(args: &BatchArgs) -> Result<BatchRow, CliError> {
     })
 }
 
-/// Returns the name of the batch: the one that is given, or one of the ensemble and of the data.
-fn batch_name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, CliError> {
+/// Returns the name in `--name`, or a name made from the ensemble and the data.
+///
+/// # Errors
+/// The name in `--name` is too long or contains other characters than letters, digits, `-` and `_`.
+fn choose_batch_name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, CliError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
     if let Some(name) = &args.name {
-        return match !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_plain) {
+        return match !name.is_empty() && name.len() <= MAX_NAME_LENGTH && name.chars().all(is_plain) {
             true => Ok(name.clone()),
             false => Err(CliError::usage_error(format!(
-                "`{name}` is not a valid batch name: use at most {LONGEST_NAME} letters from a to z, digits, `-` and `_`"
+                "`{name}` is not a valid batch name: use at most {MAX_NAME_LENGTH} letters from a to z, digits, `-` and `_`"
             ))),
         };
     }
@@ -400,5 +416,5 @@ fn batch_name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, C
     };
     let name = format!("{ensemble}-{data}");
     let plain = name.chars().map(|letter| if is_plain(letter) { letter } else { '-' });
-    Ok(plain.take(LONGEST_NAME).collect())
+    Ok(plain.take(MAX_NAME_LENGTH).collect())
 }

@@ -13,11 +13,11 @@ use ensemble_models::ModelNetwork;
 use ensemble_reports::report::format_count;
 use ensemble_runs::batch::{ExhaustedRowPolicy, RowReport, RowStatus};
 
-/// The number of failed rows that are named.
-const MOST_NAMED: usize = 10;
+/// Maximum number of failed rows that are printed.
+const MAX_NAMED_FAILURES: usize = 10;
 
-/// Tells of rows that have ended: a bar or lines, and a line for each of the first failures.
-pub(crate) struct BatchProgress<'a> {
+/// Display of the progress of a batch: a bar or lines, and a line for each of the first failures.
+pub(crate) struct BatchProgressDisplay<'a> {
     bar: Option<ProgressBar>,
     surroundings: &'a CliEnvironment,
     is_quiet: bool,
@@ -26,11 +26,11 @@ pub(crate) struct BatchProgress<'a> {
     network: ModelNetwork,
     start: Instant,
     counts: ProgressCounts,
-    /// What all tries had cost before this call.
+    /// Cost of all tries before this call of the program.
     cost_before: Cost,
 }
 
-/// The rows of a call.
+/// Counts of the rows that one call of the program runs.
 #[derive(Debug, Clone, Default)]
 struct ProgressCounts {
     rows: usize,
@@ -40,7 +40,8 @@ struct ProgressCounts {
     cost: Option<Cost>,
 }
 
-impl<'a> BatchProgress<'a> {
+impl<'a> BatchProgressDisplay<'a> {
+    /// Creates the display, with a bar if standard error is a terminal. `rows` is the number of rows that run.
     pub(crate) fn new(
         rows: usize,
         cost_before: Option<Cost>,
@@ -61,7 +62,7 @@ impl<'a> BatchProgress<'a> {
             bar,
             surroundings,
             is_quiet: args.quiet,
-            limits: args.exhausted_rows(),
+            limits: args.exhausted_row_policy(),
             network,
             start: Instant::now(),
             counts: ProgressCounts {
@@ -73,21 +74,21 @@ impl<'a> BatchProgress<'a> {
         }
     }
 
-    /// A row has ended.
-    pub(crate) fn add_ended(&mut self, ended: &RowReport<'_>) {
+    /// Counts the ended row, prints its failure, and updates the bar with the expected cost.
+    pub(crate) fn record_row_end(&mut self, ended: &RowReport<'_>) {
         self.counts.ended += 1;
-        self.print_pace_changes();
+        self.take_and_print_pace_changes();
         self.counts.cost = ended.cost;
         match ended.entry.status(self.limits) {
             RowStatus::Failed | RowStatus::Limited => {
                 self.counts.failed += 1;
-                self.print_failure(ended);
+                self.print_row_failure(ended);
             }
             RowStatus::Waiting => self.counts.waiting += 1,
             RowStatus::Succeeded | RowStatus::Left => {}
         }
         let Some(bar) = &self.bar else { return };
-        let mut message = self.counts.describe_open();
+        let mut message = self.counts.render_failed_and_waiting();
         if let Some(cost) = ended.cost {
             let spent = cost.amount() - self.cost_before.amount();
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -102,8 +103,9 @@ impl<'a> BatchProgress<'a> {
         bar.inc(1);
     }
 
-    fn print_failure(&self, ended: &RowReport<'_>) {
-        if self.is_quiet || self.counts.failed > MOST_NAMED {
+    /// Prints a line about the failed row, unless enough failures were printed.
+    fn print_row_failure(&self, ended: &RowReport<'_>) {
+        if self.is_quiet || self.counts.failed > MAX_NAMED_FAILURES {
             return;
         }
         let entry = ended.entry;
@@ -114,42 +116,43 @@ impl<'a> BatchProgress<'a> {
             None => entry.outcome.to_string(),
         };
         let mut line = format!("row {} ({}): {cause}\n", ended.number, ended.place);
-        if self.counts.failed == MOST_NAMED {
+        if self.counts.failed == MAX_NAMED_FAILURES {
             line.push_str("the results list further failures\n");
         }
-        self.print_line(&line);
+        self.print_above_bar(&line);
     }
 
-    /// Prints the slowdowns of models that have begun or ended.
-    fn print_pace_changes(&self) {
+    /// Takes the slowdowns of models that began or ended since the last call, and prints them unless the display is quiet.
+    fn take_and_print_pace_changes(&self) {
         for change in self.network.take_pace_changes() {
             if !self.is_quiet {
-                self.print_line(&format!("{change}\n"));
+                self.print_above_bar(&format!("{change}\n"));
             }
         }
     }
 
-    fn print_line(&self, line: &str) {
+    /// Prints the line to standard error, above the bar if there is one.
+    fn print_above_bar(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| self.surroundings.print_err(line)),
             None => self.surroundings.print_err(line),
         }
     }
 
-    /// Prints a line with the time and the counts, unless there is a bar.
-    pub(crate) fn print_log_line(&self) {
+    /// Prints a line with the time and the counts, unless there is a bar or the display is quiet.
+    pub(crate) fn print_log_line_without_bar(&self) {
         if self.bar.is_some() || self.is_quiet {
             return;
         }
-        self.print_pace_changes();
+        self.take_and_print_pace_changes();
         let now = DateTime::<Local>::from(SystemTime::now()).format("%Y-%m-%d %H:%M:%S");
-        let counts = self.counts.to_words(self.start.elapsed());
+        let counts = self.counts.render_counts(self.start.elapsed());
         self.surroundings.print_err(&format!("{now}  {counts}\n"));
     }
 
-    /// No further row ends.
-    pub(crate) fn finish_bar(&self) {
-        self.print_pace_changes();
+    /// Prints the last slowdowns of models and removes the bar.
+    pub(crate) fn clear_bar(&self) {
+        self.take_and_print_pace_changes();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -157,8 +160,8 @@ impl<'a> BatchProgress<'a> {
 }
 
 impl ProgressCounts {
-    /// Returns the rows that failed and those that wait.
-    fn describe_open(&self) -> String {
+    /// Renders the numbers of failed and waiting rows, each with a separator before it.
+    fn render_failed_and_waiting(&self) -> String {
         let mut words = String::new();
         for (count, word) in [(self.failed, "failed"), (self.waiting, "waiting")] {
             if count > 0 {
@@ -168,8 +171,8 @@ impl ProgressCounts {
         words
     }
 
-    /// Returns all counts, the cost, and the time that the other rows need if they are as fast.
-    fn to_words(&self, elapsed: Duration) -> String {
+    /// Renders all counts, the cost, and the expected remaining time. `elapsed` is the time since the start.
+    fn render_counts(&self, elapsed: Duration) -> String {
         let mut words = format!(
             "{} of {} rows done · {} failed · {} waiting",
             self.ended, self.rows, self.failed, self.waiting
@@ -190,14 +193,14 @@ impl ProgressCounts {
     }
 }
 
-/// Returns an amount of money, in the unit of the prices.
+/// Formats the cost with at most four decimals, in the unit of the prices.
 pub(crate) fn format_money(amount: Cost) -> String {
     let text = format!("{:.4}", amount.amount());
     let text = text.trim_end_matches('0').trim_end_matches('.');
     text.to_owned()
 }
 
-/// `1 row`, `2 rows`.
+/// Formats a number of rows: `1 row`, `2 rows`.
 pub(crate) fn format_rows(number: usize) -> String {
     format_count(number as u64, "row")
 }
@@ -213,13 +216,13 @@ mod tests {
             ..ProgressCounts::default()
         };
         assert_eq!(
-            counts.to_words(Duration::from_secs(60)),
+            counts.render_counts(Duration::from_secs(60)),
             "0 of 300 rows done · 0 failed · 0 waiting · remaining time unknown"
         );
         (counts.ended, counts.failed, counts.waiting) = (100, 5, 20);
         counts.cost = Some(Cost::from_amount(1.25));
         assert_eq!(
-            counts.to_words(Duration::from_secs(60)),
+            counts.render_counts(Duration::from_secs(60)),
             "100 of 300 rows done · 5 failed · 20 waiting · cost 1.25 · about 2 minutes left"
         );
     }

@@ -1,4 +1,4 @@
-//! The report of a batch: before it runs, what runs and why; after it, failures first.
+//! Reports of a batch: the tasks before the rows run, and the results afterwards, failures first.
 
 use std::path::Path;
 
@@ -7,35 +7,37 @@ use serde_json::{Map, Value, json};
 use super::BatchArgs;
 use super::progress::{format_money, format_rows};
 use crate::command::shared::exit;
-use crate::command::shared::output_form::OutputForm;
+use crate::command::shared::output_form::DocumentFormat;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::conversation::RunCanceller;
 use ensemble_language::data::Cost;
-use ensemble_runs::batch::{Batch, BatchWorkEnd, CauseGroup, RowTask, TaskGroup, group_failures, group_open_work};
+use ensemble_runs::batch::{
+    Batch, BatchWorkEnd, RowCauseGroup, RowTask, RowTaskGroup, group_failures, group_open_work,
+};
 
-/// The number of causes of failures that are named.
-const MOST_CAUSES: usize = 10;
-/// The number of rows that a cause names.
-const MOST_ROWS: usize = 5;
+/// Maximum number of causes of failures that are printed.
+const MAX_NAMED_CAUSES: usize = 10;
+/// Maximum number of rows that are printed for a cause.
+const MAX_ROWS_OF_CAUSE: usize = 5;
 
-/// The result of a call.
+/// Result of one call of `ensemble batch`.
 pub(super) struct BatchReport<'a> {
     pub(super) batch: &'a Batch,
     pub(super) name: &'a str,
     pub(super) end: &'a BatchWorkEnd,
     /// The number of rows that had ended before the call and did not run again.
     pub(super) ended_before: usize,
-    /// What all tries had cost before the call.
+    /// Cost of all tries before the call.
     pub(super) cost_before: Option<Cost>,
     /// The path of the results.
     pub(super) results: &'a Path,
 }
 
-/// Prints what would run and why.
+/// Prints how many rows would run, and for which reasons.
 pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroundings: &CliEnvironment) {
     let (groups, to_do) = (batch.group_rows_by_task(), batch.count_rows_to_run());
-    if args.output == OutputForm::Json {
-        let reasons: Vec<Value> = groups.iter().map(task_to_json).collect();
+    if args.output == DocumentFormat::Json {
+        let reasons: Vec<Value> = groups.iter().map(task_group_to_json).collect();
         let document = json!({
             "batch": name,
             "rows": batch.len(),
@@ -44,13 +46,13 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
             "cost": batch.total_cost(),
             "driver_pid": batch.working_process_id(),
         });
-        surroundings.print_as(args.output, &format!("{document:#}\n"));
+        surroundings.print_out_in_format(args.output, &format!("{document:#}\n"));
         return;
     }
-    let (rows, finished) = (format_rows(batch.len()), count_finished(batch));
+    let (rows, finished) = (format_rows(batch.len()), count_rows_without_task(batch));
     let mut text = format!("{name}: {rows}, {to_do} to run, {finished} finished\n");
     for group in groups.iter().filter(|group| group.task != RowTask::Nothing) {
-        text.push_str(&format!("  {}\n", describe_task(group)));
+        text.push_str(&format!("  {}\n", render_task_group(group)));
     }
     let counts = batch.count_rows_by_status();
     if counts.left < counts.rows {
@@ -66,26 +68,26 @@ pub(super) fn print_dry_run(batch: &Batch, name: &str, args: &BatchArgs, surroun
 }
 
 /// Returns the number of rows that have ended and do not run.
-pub(super) fn count_finished(batch: &Batch) -> usize {
+pub(super) fn count_rows_without_task(batch: &Batch) -> usize {
     let groups = batch.group_rows_by_task().into_iter();
     let finished = groups.filter(|group| group.task == RowTask::Nothing);
     finished.map(|group| group.rows).sum()
 }
 
-/// Prints which rows have ended before and are paid again, and which rows other processes execute, before the first row
-/// runs.
-pub(super) fn print_task_notes(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) {
+/// Prints a note for each group of rows that ended before but runs again, or that another process executes.
+pub(super) fn print_notes_before_run(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironment) {
     if args.quiet {
         return;
     }
     for group in batch.group_rows_by_task() {
         if matches!(group.task, RowTask::RunOutdated { .. } | RowTask::Elsewhere(_)) {
-            surroundings.print_err(&format!("note: {}\n", describe_task(&group)));
+            surroundings.print_err(&format!("note: {}\n", render_task_group(&group)));
         }
     }
 }
 
-fn describe_task(group: &TaskGroup) -> String {
+/// Renders the task of a group of rows, with the cost until now if the rows are run again.
+fn render_task_group(group: &RowTaskGroup) -> String {
     let mut text = group.task.describe_for_rows(group.rows);
     if let (RowTask::RunOutdated { .. }, Some(cost)) = (&group.task, group.cost) {
         text.push_str(&format!("; cost until now {}", format_money(cost)));
@@ -93,7 +95,8 @@ fn describe_task(group: &TaskGroup) -> String {
     text
 }
 
-fn task_to_json(group: &TaskGroup) -> Value {
+/// Converts a group of rows with the same task to JSON.
+fn task_group_to_json(group: &RowTaskGroup) -> Value {
     let mut document = json!({"reason": group.task.as_str(), "rows": group.rows, "cost": group.cost});
     if let RowTask::RunOutdated { changed } = &group.task {
         document["changed"] = json!(changed);
@@ -102,28 +105,29 @@ fn task_to_json(group: &TaskGroup) -> Value {
 }
 
 impl BatchReport<'_> {
-    /// Prints the report.
+    /// Prints the report as text, or as one JSON document.
     pub(super) fn print(&self, args: &BatchArgs, surroundings: &CliEnvironment) {
         let text = match args.output {
-            OutputForm::Json => format!("{:#}\n", self.to_json(args)),
-            OutputForm::Human => self.to_text(args, surroundings),
+            DocumentFormat::Json => format!("{:#}\n", self.to_json(args)),
+            DocumentFormat::Human => self.to_text(args, surroundings),
         };
-        surroundings.print_as(args.output, &text);
+        surroundings.print_out_in_format(args.output, &text);
     }
 
-    /// Returns the cost of the tries of this call.
+    /// Returns the cost of the tries of this call. Returns `None` if no cost is known.
     fn call_cost(&self) -> Option<f64> {
         let cost = self.batch.total_cost()?.amount() - self.cost_before.unwrap_or_default().amount();
         Some(Cost::from_amount(cost).amount())
     }
 
+    /// Converts the report to JSON.
     fn to_json(&self, args: &BatchArgs) -> Value {
         let batch = self.batch;
         let outcomes = batch.count_rows_by_outcome().into_iter();
         let by_outcome: Map<String, Value> = outcomes
             .map(|(reason, count)| (reason.to_string(), json!(count)))
             .collect();
-        let groups_to_json = |groups: Vec<CauseGroup>, key: &str| -> Vec<Value> {
+        let groups_to_json = |groups: Vec<RowCauseGroup>, key: &str| -> Vec<Value> {
             let groups = groups.into_iter();
             groups
                 .map(|group| json!({key: group.cause, "count": group.rows.len(), "rows": group.rows, "run": group.run}))
@@ -146,7 +150,7 @@ impl BatchReport<'_> {
             "outcomes": by_outcome,
             "cost": batch.total_cost(),
             "call_cost": self.call_cost(),
-            "unpriced": batch.count_unpriced(),
+            "unpriced": batch.count_unpriced_rows(),
             "stopped": match self.end {
                 BatchWorkEnd::Done => None,
                 BatchWorkEnd::CostLimit(_) => Some("max_cost"),
@@ -157,6 +161,7 @@ impl BatchReport<'_> {
         })
     }
 
+    /// Renders the report as text: counts, failures by cause, remarks, and the path of the results.
     fn to_text(&self, args: &BatchArgs, surroundings: &CliEnvironment) -> String {
         let batch = self.batch;
         let counts = batch.count_rows_by_status();
@@ -165,12 +170,12 @@ impl BatchReport<'_> {
             text.push_str(&format!(" · {}", counts.to_summary_line()));
         }
         text.push('\n');
-        self.add_stop(args, &mut text);
-        self.add_failures(surroundings, &mut text);
+        self.push_stop_reason(args, &mut text);
+        self.push_failures(surroundings, &mut text);
         let open_work = group_open_work(batch.table_lines());
         if !open_work.is_empty() {
             text.push_str("  completed, but:\n");
-            add_groups(&open_work, "remarks", &mut text);
+            push_cause_groups(&open_work, "remarks", &mut text);
         }
         if counts.count_waiting_rows() > 0 {
             text.push_str(&match &args.questions {
@@ -193,17 +198,18 @@ impl BatchReport<'_> {
             }
             text.push('\n');
         }
-        if args.max_cost.is_some() && batch.count_unpriced() > 0 {
+        if args.max_cost.is_some() && batch.count_unpriced_rows() > 0 {
             text.push_str(&format!(
                 "  the cost of {} is not known, because their models have no price: --max-cost does not limit them\n",
-                format_rows(batch.count_unpriced())
+                format_rows(batch.count_unpriced_rows())
             ));
         }
         text.push_str(&format!("  results: {}\n", self.results.display()));
         text
     }
 
-    fn add_stop(&self, args: &BatchArgs, text: &mut String) {
+    /// Appends a line about the end of the work, if a signal or the cost limit stopped the batch.
+    fn push_stop_reason(&self, args: &BatchArgs, text: &mut String) {
         match self.end {
             BatchWorkEnd::Done => {}
             BatchWorkEnd::CostLimit(rows) => {
@@ -217,9 +223,10 @@ impl BatchReport<'_> {
         }
     }
 
-    fn add_failures(&self, surroundings: &CliEnvironment, text: &mut String) {
+    /// Appends the causes of failures, and commands that show or repeat the failed runs.
+    fn push_failures(&self, surroundings: &CliEnvironment, text: &mut String) {
         let groups = group_failures(self.batch.table_lines());
-        add_groups(&groups, "causes", text);
+        push_cause_groups(&groups, "causes", text);
         if let Some(group) = groups.first() {
             let folder = surroundings.project.relative_path(&self.batch.run_folder(&group.run));
             text.push_str(&format!(
@@ -230,29 +237,34 @@ impl BatchReport<'_> {
     }
 }
 
-/// Adds the largest groups, a line for each, and the number of the others.
-fn add_groups(groups: &[CauseGroup], noun: &str, text: &mut String) {
-    for group in groups.iter().take(MOST_CAUSES) {
-        let (count, rows) = (group.rows.len(), name_rows(group));
+/// Appends one line for each of the largest groups, and the number of other groups. `noun` is the plural for groups.
+fn push_cause_groups(groups: &[RowCauseGroup], noun: &str, text: &mut String) {
+    for group in groups.iter().take(MAX_NAMED_CAUSES) {
+        let (count, rows) = (group.rows.len(), format_row_numbers(group));
         text.push_str(&format!("  {count} × {} ({rows})\n", group.cause));
     }
-    if groups.len() > MOST_CAUSES {
-        let others = groups.len() - MOST_CAUSES;
+    if groups.len() > MAX_NAMED_CAUSES {
+        let others = groups.len() - MAX_NAMED_CAUSES;
         text.push_str(&format!("  {others} further {noun}: the results list them\n"));
     }
 }
 
-/// Returns the rows of a group: `row 3`, `rows 3, 17, 20 and 11 more`.
-fn name_rows(group: &CauseGroup) -> String {
-    let numbers: Vec<String> = group.rows.iter().take(MOST_ROWS).map(usize::to_string).collect();
+/// Formats the rows of a group: `row 3`, `rows 3, 17, 20 and 11 more`.
+fn format_row_numbers(group: &RowCauseGroup) -> String {
+    let numbers: Vec<String> = group
+        .rows
+        .iter()
+        .take(MAX_ROWS_OF_CAUSE)
+        .map(usize::to_string)
+        .collect();
     let noun = if group.rows.len() == 1 { "row" } else { "rows" };
-    match group.rows.len().saturating_sub(MOST_ROWS) {
+    match group.rows.len().saturating_sub(MAX_ROWS_OF_CAUSE) {
         0 => format!("{noun} {}", numbers.join(", ")),
         more => format!("{noun} {} and {more} more", numbers.join(", ")),
     }
 }
 
-/// Returns the exit code: of whoever stopped the work, of the budget, or of the worst row.
+/// Returns the exit code of the batch: of the signal or the cost limit that stopped the work, or of the worst row.
 pub(super) fn batch_exit_code(batch: &Batch, end: &BatchWorkEnd, args: &BatchArgs) -> u8 {
     match end {
         BatchWorkEnd::StoppedBy(RunCanceller::Signal) => return 143,
@@ -260,17 +272,19 @@ pub(super) fn batch_exit_code(batch: &Batch, end: &BatchWorkEnd, args: &BatchArg
         BatchWorkEnd::CostLimit(_) => return exit::BUDGET,
         BatchWorkEnd::Done => {}
     }
-    if has_rows_elsewhere(batch) {
+    if has_rows_of_other_processes(batch) {
         return exit::FAILURE;
     }
     let entries = batch.table_lines().filter_map(|line| line.entry);
-    let codes: Vec<u8> = entries.map(|entry| entry.exit_code(args.exhausted_rows())).collect();
+    let codes: Vec<u8> = entries
+        .map(|entry| entry.exit_code(args.exhausted_row_policy()))
+        .collect();
     let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
     worst.unwrap_or(exit::SUCCESS)
 }
 
 /// Returns whether other processes execute runs of rows.
-fn has_rows_elsewhere(batch: &Batch) -> bool {
-    let is_elsewhere = |group: &TaskGroup| matches!(group.task, RowTask::Elsewhere(_));
+fn has_rows_of_other_processes(batch: &Batch) -> bool {
+    let is_elsewhere = |group: &RowTaskGroup| matches!(group.task, RowTask::Elsewhere(_));
     !batch.busy_rows().is_empty() || batch.group_rows_by_task().iter().any(is_elsewhere)
 }

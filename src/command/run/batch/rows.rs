@@ -1,4 +1,4 @@
-//! The rows of a batch from a file, a folder or standard input.
+//! Rows of a batch from a file, a folder or standard input.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::path::Path;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_runs::batch::{ParsedTable, RowError, decode_table, parse_csv, parse_json_lines, table_row_from_file};
-use ensemble_scripts::regular_files::{self, describe_other_type};
+use ensemble_scripts::regular_files::{self, describe_irregular_type};
 
-/// The largest table that is read, in bytes.
-pub(super) const LARGEST_TABLE: u64 = 1 << 30;
+/// Maximum size of a table, in bytes.
+pub(super) const MAX_TABLE_BYTES: u64 = 1 << 30;
 
-/// The number of wrong rows that an error names.
+/// Maximum number of row errors that a message contains.
 const MOST_NAMED: usize = 1000;
 
-/// Loads the rows of the data, with the errors of those that cannot be read.
+/// Loads the table from a file, a folder or standard input (`-`), with the errors of rows that cannot be read.
 pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<ParsedTable, CliError> {
     if data == Path::new("-") {
         let name = "standard input";
@@ -26,12 +26,12 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Pa
     let path = surroundings.project.folder.join(data);
     let name = data.display().to_string();
     if path.is_dir() {
-        return load_folder(&path, data);
+        return load_folder_rows(&path, data);
     }
     if let Some(file_type) = path
         .metadata()
         .ok()
-        .and_then(|known| describe_other_type(known.file_type()))
+        .and_then(|known| describe_irregular_type(known.file_type()))
     {
         let help = "use --data - and write JSON Lines to standard input, or write the rows into a file";
         return Err(CliError::usage_error_with_help(
@@ -51,19 +51,21 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Pa
             return Err(CliError::usage_error_with_help(message, help));
         }
     };
-    Ok(parse_table(&name, &read_bytes(&path, &name)?, parse))
+    Ok(parse_table(&name, &read_regular_file(&path, &name)?, parse))
 }
 
-/// Parses a table with this name and text.
+/// Function that parses a table, from its name and its text.
 type ParseTable = fn(&str, &str) -> ParsedTable;
 
+/// Decodes the bytes of the table `name` and parses the text. Adds the errors of the encoding to those of the rows.
 fn parse_table(name: &str, bytes: &[u8], parse: ParseTable) -> ParsedTable {
     let decoded = decode_table(name, bytes);
     parse(name, &decoded.text).with_errors(decoded.errors)
 }
 
-/// Returns a row for each file of the folder, in the order of their names. Hidden files and folders are left out.
-fn load_folder(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
+/// Loads one row from each file of the folder, sorted by name. Skips hidden files and folders.
+/// `data` is the folder as the user wrote it.
+fn load_folder_rows(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
     let unreadable = |error: std::io::Error| CliError::usage_error(format!("cannot read {}: {error}", data.display()));
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
@@ -77,7 +79,7 @@ fn load_folder(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
     let mut table = ParsedTable::default();
     for (name, path) in names {
         let place = data.join(&name).display().to_string();
-        match decode_table(&place, &read_bytes(&path, &place)?).into_text() {
+        match decode_table(&place, &read_regular_file(&path, &place)?).into_text() {
             Ok(text) => table.rows.push(table_row_from_file(&place, &name, text)),
             Err(errors) => table.errors.extend(errors),
         }
@@ -85,14 +87,15 @@ fn load_folder(path: &Path, data: &Path) -> Result<ParsedTable, CliError> {
     Ok(table)
 }
 
-/// Reads a regular file. A device could have no end.
-pub(crate) fn read_bytes(path: &Path, name: &str) -> Result<Vec<u8>, CliError> {
-    regular_files::read_bytes(path, LARGEST_TABLE)
+/// Reads a regular file of at most the size of a table. `name` is the file name for errors.
+/// Refuses devices, which might have no end.
+pub(crate) fn read_regular_file(path: &Path, name: &str) -> Result<Vec<u8>, CliError> {
+    regular_files::read_bytes_with_limit(path, MAX_TABLE_BYTES)
         .map_err(|error| CliError::usage_error(format!("cannot read {name}: {error}")))
 }
 
-/// Returns the error that names what is wrong with rows.
-pub(crate) fn wrong_rows_error(wrong: Vec<RowError>) -> CliError {
+/// Joins the errors of rows into one usage error.
+pub(crate) fn row_errors_to_cli_error(wrong: Vec<RowError>) -> CliError {
     let mut lines: Vec<String> = wrong.iter().take(MOST_NAMED).map(RowError::to_string).collect();
     if wrong.len() > MOST_NAMED {
         lines.push(format!("and {} more", wrong.len() - MOST_NAMED));

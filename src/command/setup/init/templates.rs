@@ -1,21 +1,21 @@
-//! The templates of `ensemble init`. All of them use simulated models, so that they run without a key and a network.
+//! Templates of `ensemble init`. All templates use simulated models, so that they run without a key and a network.
 
 use crate::command::setup::init::StarterTemplate;
 
-/// The line that leads an editor to the schema in the same folder.
+/// Line that tells an editor the schema in the same folder.
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=ensemble.schema.json\n";
 
 /// The word in the place of the name in files that exist only as a template.
-const NAME: &str = "NAME";
+const NAME_PLACEHOLDER: &str = "NAME";
 
-/// The texts of a template.
+/// Texts of a template.
 struct TemplateTexts {
-    /// The name of the ensemble in these texts.
+    /// Name of the ensemble in the texts.
     name: &'static str,
     ensemble: &'static str,
-    /// The test file.
+    /// Test file.
     cases: &'static str,
-    /// The scripts, and the files that they read, by their names.
+    /// Scripts and the files that they read, with their names.
     scripts: &'static [(&'static str, &'static str)],
 }
 
@@ -23,7 +23,7 @@ struct TemplateTexts {
 macro_rules! starter {
     ($folder:literal, [$($script:literal),*]) => {
         TemplateTexts {
-            name: NAME,
+            name: NAME_PLACEHOLDER,
             ensemble: include_str!(concat!("../starter/", $folder, "/ensemble.yaml")),
             cases: include_str!(concat!("../starter/", $folder, "/test.yaml")),
             scripts: &[$(($script, include_str!(concat!("../starter/", $folder, "/", $script)))),*],
@@ -44,10 +44,10 @@ macro_rules! shipped {
 }
 
 impl TemplateTexts {
-    /// Returns a text of the template with another name of the ensemble.
-    fn rename(&self, text: &str, name: &str) -> String {
-        if self.name == NAME {
-            return text.replace(NAME, name);
+    /// Returns a text of the template with the name of the ensemble replaced.
+    fn with_ensemble_name(&self, text: &str, name: &str) -> String {
+        if self.name == NAME_PLACEHOLDER {
+            return text.replace(NAME_PLACEHOLDER, name);
         }
         let old = self.name;
         text.replace(
@@ -63,10 +63,10 @@ impl TemplateTexts {
 }
 
 impl StarterTemplate {
-    /// Returns the files below the folder of the project with their texts: the ensemble, and then its scripts.
+    /// Returns the files of the ensemble as paths below the project folder with their texts: the ensemble, then its scripts.
     pub(crate) fn project_files(self, name: &str) -> Vec<(String, String)> {
         let texts = self.texts();
-        let text = format!("{SCHEMA_LINE}{}", texts.rename(texts.ensemble, name));
+        let text = format!("{SCHEMA_LINE}{}", texts.with_ensemble_name(texts.ensemble, name));
         let scripts = texts.scripts.iter();
         let scripts = scripts.map(|(script, text)| (format!("ensembles/{name}/{script}"), (*text).to_owned()));
         std::iter::once((format!("ensembles/{name}.yaml"), text))
@@ -74,12 +74,16 @@ impl StarterTemplate {
             .collect()
     }
 
-    /// Returns the test file with its text.
+    /// Returns the path below the project folder and the text of the test file.
     pub(crate) fn test_file(self, name: &str) -> (String, String) {
         let texts = self.texts();
-        (format!("ensembles/{name}.test.yaml"), texts.rename(texts.cases, name))
+        (
+            format!("ensembles/{name}.test.yaml"),
+            texts.with_ensemble_name(texts.cases, name),
+        )
     }
 
+    /// Returns the texts of the template.
     fn texts(self) -> TemplateTexts {
         match self {
             Self::Loop => starter!("loop", ["reviewer.rhai"]),
@@ -106,8 +110,8 @@ impl StarterTemplate {
         }
     }
 
-    /// Returns the command with which a person tries the ensemble.
-    pub(crate) fn first_command(self) -> &'static str {
+    /// Returns the name of the command with which a user tries the ensemble.
+    pub(crate) fn first_command_name(self) -> &'static str {
         match self {
             Self::Chat | Self::Assistant => "chat",
             _ => "run",

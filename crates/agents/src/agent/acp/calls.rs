@@ -12,7 +12,7 @@ use super::diff::ShownDiff;
 use super::limits::MAX_CALLS;
 use super::protocol::AcpCallUpdate;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::thread::{ToolCall, ToolEnd};
+use ensemble_core::thread::{ToolCall, ToolCallEnd};
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::AcpToolKind;
 
@@ -107,7 +107,7 @@ impl AcpToolCalls {
             .is_none_or(|earlier| (earlier.is_over && (is_asked || news.begins)) || (earlier.is_asked && is_asked));
         let at = match known.filter(|_| !is_another) {
             Some(at) => at,
-            None => self.add_call(news.id.clone(), known)?,
+            None => self.add_call_with_program_id(news.id.clone(), known)?,
         };
         let call = &mut self.calls[at];
         if !call.is_over {
@@ -138,7 +138,7 @@ impl AcpToolCalls {
     }
 
     /// Adds a call with the id of the program, and copies the shown content of an earlier call. Returns the index of the call.
-    fn add_call(&mut self, program_id: String, earlier: Option<usize>) -> Result<usize, String> {
+    fn add_call_with_program_id(&mut self, program_id: String, earlier: Option<usize>) -> Result<usize, String> {
         let mut base = self.secrets.redact(program_id.as_str()).into_owned();
         base.truncate(base.floor_char_boundary(MAX_CALL_ID_BYTES));
         let call = AcpCallState {
@@ -225,7 +225,7 @@ impl AcpToolCalls {
             arguments.insert("files".to_owned(), paths.collect());
         }
         if !call.diffs.is_empty() {
-            arguments.insert("diff".to_owned(), diffs_json(&call.diffs));
+            arguments.insert("diff".to_owned(), joined_diff_texts(&call.diffs));
         }
         self.secrets.redact_map(&mut arguments);
         ToolCall::new(id, call.kind().as_str(), Value::Object(arguments))
@@ -247,7 +247,7 @@ impl AcpToolCalls {
     }
 
     /// Marks the call as refused or failed. `kinds` are the kinds whose permission was refused.
-    pub(super) fn mark_refused(&mut self, id: &str, why: String, kinds: Vec<AcpToolKind>) {
+    pub(super) fn mark_refused_or_failed(&mut self, id: &str, why: String, kinds: Vec<AcpToolKind>) {
         if let Some(call) = self.find_call_mut(id) {
             call.refusal = Some(why);
             call.refused_kinds = kinds;
@@ -268,16 +268,16 @@ impl AcpToolCalls {
         call.is_over = true;
         let duration = call.started_at.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
         let mut end = match (&call.refusal, is_failed) {
-            (Some(refused), _) => ToolEnd::Error(refused.clone()),
-            (None, true) => ToolEnd::Error(match call.texts.join("\n") {
+            (Some(refused), _) => ToolCallEnd::Error(refused.clone()),
+            (None, true) => ToolCallEnd::Error(match call.texts.join("\n") {
                 text if text.trim().is_empty() => "it failed".to_owned(),
-                text => limit_result_text(text, &secrets),
+                text => redact_and_limit_result(text, &secrets),
             }),
-            (None, false) => ToolEnd::Result(result_json(call, &secrets)),
+            (None, false) => ToolCallEnd::Result(redacted_result_json(call, &secrets)),
         };
         match &mut end {
-            ToolEnd::Error(error) => *error = secrets.redact(error.as_str()).into_owned(),
-            ToolEnd::Result(result) => secrets.redact_value(result),
+            ToolCallEnd::Error(error) => *error = secrets.redact(error.as_str()).into_owned(),
+            ToolCallEnd::Result(result) => secrets.redact_value(result),
         }
         (call.input, call.output) = (None, None);
         (call.texts, call.diffs, call.paths) = (Vec::new(), Vec::new(), Vec::new());
@@ -304,28 +304,28 @@ impl AcpToolCalls {
 }
 
 /// Creates the result of the call: its redacted text and its diffs.
-fn result_json(call: &AcpCallState, secrets: &Secrets) -> Value {
+fn redacted_result_json(call: &AcpCallState, secrets: &Secrets) -> Value {
     let mut result = JsonMap::new();
     let text = call.texts.join("\n");
     if !text.trim().is_empty() {
-        result.insert("text".to_owned(), json!(limit_result_text(text, secrets)));
+        result.insert("text".to_owned(), json!(redact_and_limit_result(text, secrets)));
     } else if let Some(output) = call.output.as_ref().filter(|output| !is_empty_value(output)) {
         let text = output.to_string();
         let output = if text.len() > MAX_RESULT_BYTES {
-            json!(limit_result_text(text, secrets))
+            json!(redact_and_limit_result(text, secrets))
         } else {
             output.clone()
         };
         result.insert("output".to_owned(), output);
     }
     if !call.diffs.is_empty() {
-        result.insert("diff".to_owned(), diffs_json(&call.diffs));
+        result.insert("diff".to_owned(), joined_diff_texts(&call.diffs));
     }
     Value::Object(result)
 }
 
 /// Joins the texts of the diffs.
-fn diffs_json(diffs: &[ShownDiff]) -> Value {
+fn joined_diff_texts(diffs: &[ShownDiff]) -> Value {
     diffs.iter().map(|diff| diff.text.as_str()).collect::<String>().into()
 }
 
@@ -335,7 +335,7 @@ fn is_empty_value(value: &Value) -> bool {
 }
 
 /// Redacts and cuts a result that is longer than the maximum.
-fn limit_result_text(text: String, secrets: &Secrets) -> String {
+fn redact_and_limit_result(text: String, secrets: &Secrets) -> String {
     if text.len() <= MAX_RESULT_BYTES {
         return text;
     }
@@ -393,10 +393,10 @@ mod tests {
     #[test]
     fn a_long_result_contains_no_part_of_a_secret() {
         let secrets = Secrets::default();
-        secrets.add_value("sk-0123456789");
+        secrets.add_secret("sk-0123456789");
         for before in MAX_RESULT_BYTES - 12..MAX_RESULT_BYTES {
             let text = format!("{}sk-0123456789{}", "x".repeat(before), "x".repeat(100));
-            let text = limit_result_text(text, &secrets);
+            let text = redact_and_limit_result(text, &secrets);
             assert!(!text.contains("sk"), "{before}");
         }
     }
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn nothing_of_a_call_contains_a_secret() {
         let secrets = Secrets::default();
-        secrets.add_value("sk-0123456789");
+        secrets.add_secret("sk-0123456789");
         let mut calls = AcpToolCalls::new(secrets, HashSet::new());
         let said = AcpCallUpdate {
             title: Some("sk-0123456789".to_owned()),

@@ -70,7 +70,7 @@ mod tests {
             new: new.to_owned(),
         };
         let secrets = Secrets::default();
-        secrets.add_value("sk-0123456789");
+        secrets.add_secret("sk-0123456789");
         ShownDiff::new(&diff, &secrets).text
     }
 

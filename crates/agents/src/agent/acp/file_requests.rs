@@ -9,7 +9,7 @@ use super::decided_request::{DecidedAcpRequest, DecidedAction, PendingDecisions}
 use super::files;
 use super::limits::check_undecided_count;
 use super::permitted_files::FilePermission;
-use super::program::NO_METHOD;
+use super::program::METHOD_NOT_FOUND_CODE;
 use super::prompt_round::{PromptFailure, PromptRound};
 use super::protocol;
 use super::protocol::{AcpCallUpdate, FileTextChange, PermissionOptionIds, ProgramRequest};
@@ -37,7 +37,10 @@ impl<'a> PromptRound<'a> {
                 self.limits.count_unsupported()?;
                 let method = &method[..method.floor_char_boundary(MAX_METHOD_BYTES)];
                 let refused = format!("`{method}` is not supported");
-                return Ok(self.live_program()?.writer.send_error(&id, NO_METHOD, &refused)?);
+                return Ok(self
+                    .live_program()?
+                    .writer
+                    .send_error(&id, METHOD_NOT_FOUND_CODE, &refused)?);
             }
             Err(wrong) => {
                 self.limits.count_unsupported()?;
@@ -50,7 +53,7 @@ impl<'a> PromptRound<'a> {
             ProgramRequest::Permission(mut news, answers) => {
                 news.phase = None;
                 let call = self.record_call_update(*news, true).await?;
-                let action = DecidedAction::Answer(answers, self.list_shown_files(&call));
+                let action = DecidedAction::Answer(answers, self.list_shown_file_permissions(&call));
                 self.queue_permission_check(id, call, action, false, deciding);
             }
             file => match self.describe_file_request(&file) {
@@ -109,7 +112,7 @@ impl<'a> PromptRound<'a> {
     }
 
     /// Lists the files that a permission for the call covers: files whose content the call has shown.
-    fn list_shown_files(&self, call: &str) -> Vec<FilePermission> {
+    fn list_shown_file_permissions(&self, call: &str) -> Vec<FilePermission> {
         let root = &self.external.root;
         let writes = self.calls.shown_diffs(call).iter().filter_map(|diff| {
             Some(FilePermission::Write {
@@ -187,7 +190,7 @@ impl<'a> PromptRound<'a> {
                 self.live_program()?
                     .writer
                     .send_answer(&id, &answers.outcome_json(false))?;
-                self.calls.mark_refused(&call, refused, decided.kinds);
+                self.calls.mark_refused_or_failed(&call, refused, decided.kinds);
                 self.record_call_end(&call, true).await?;
             }
             (DecidedAction::Perform(request, before), None) => {
@@ -199,14 +202,14 @@ impl<'a> PromptRound<'a> {
                     Ok(answer) => writer.send_answer(&id, &answer)?,
                     Err(error) => {
                         writer.send_error(&id, -32603, &error)?;
-                        self.calls.mark_refused(&call, error, Vec::new());
+                        self.calls.mark_refused_or_failed(&call, error, Vec::new());
                     }
                 }
                 self.record_call_end(&call, is_failed).await?;
             }
             (DecidedAction::Perform(..), Some(refused)) => {
                 self.live_program()?.writer.send_error(&id, -32603, &refused)?;
-                self.calls.mark_refused(&call, refused, decided.kinds);
+                self.calls.mark_refused_or_failed(&call, refused, decided.kinds);
                 self.record_call_end(&call, true).await?;
             }
         }
@@ -222,7 +225,7 @@ impl<'a> PromptRound<'a> {
                     .map(protocol::file_content_json)
             }
             ProgramRequest::Write { path, content } => {
-                files::write_unchanged_file(root, &files::path_below_root(&path, root)?, &content, before)
+                files::write_if_unchanged_since_shown(root, &files::path_below_root(&path, root)?, &content, before)
                     .map(|()| json!({}))
             }
             ProgramRequest::Permission(..) => Err("it is not a file".to_owned()),

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use ensemble_language::data::{sha256_of_bytes, sha256_of_text};
 use ensemble_language::hidden_characters::is_hidden_character;
-use ensemble_scripts::regular_files::require_regular;
+use ensemble_scripts::regular_files::require_regular_file;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, statat};
 
 /// The largest file that is read or replaced, in bytes.
@@ -46,7 +46,7 @@ pub(super) fn path_below_root(path: &Path, root: &Path) -> Result<PathBuf, Strin
 /// Reads the text of the file, or `limit` lines from line number `line`, which starts at 1.
 pub(super) fn read_lines(root: &Path, path: &Path, line: Option<u32>, limit: Option<u32>) -> Result<String, String> {
     let failed = |error: io::Error| format!("cannot read `{}`: {}", path.display(), describe_io_error(&error));
-    let text = read_text(root, path).map_err(failed)?;
+    let text = read_text_below_root(root, path).map_err(failed)?;
     if line.is_none() && limit.is_none() {
         return Ok(text);
     }
@@ -61,7 +61,7 @@ pub(super) fn read_lines(root: &Path, path: &Path, line: Option<u32>, limit: Opt
 /// The file cannot be written.
 pub(super) fn read_replaced_text(root: &Path, path: &Path) -> Result<String, String> {
     check_not_ensemble_folder(path)?;
-    match read_bytes(root, path) {
+    match read_bytes_below_root(root, path) {
         Ok(bytes) => Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
             let bytes = error.as_bytes();
             format!(
@@ -79,7 +79,12 @@ pub(super) fn read_replaced_text(root: &Path, path: &Path) -> Result<String, Str
 ///
 /// # Errors
 /// The file has changed meanwhile, or cannot be written.
-pub(super) fn write_unchanged_file(root: &Path, path: &Path, content: &str, before: &str) -> Result<(), String> {
+pub(super) fn write_if_unchanged_since_shown(
+    root: &Path,
+    path: &Path,
+    content: &str,
+    before: &str,
+) -> Result<(), String> {
     if sha256_of_text(&read_replaced_text(root, path)?) != before {
         return Err(format!(
             "cannot write `{}`: it has changed since the change was shown",
@@ -90,7 +95,7 @@ pub(super) fn write_unchanged_file(root: &Path, path: &Path, content: &str, befo
     let (folder, name) = open_parent_folder(root, path, true).map_err(failed)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = openat(&folder, name, flags, Mode::from_raw_mode(0o666)).map_err(|error| failed(error.into()))?;
-    let mut file = require_regular_file(opened).map_err(failed)?;
+    let mut file = open_regular_file(opened).map_err(failed)?;
     file.set_len(0).map_err(failed)?;
     file.write_all(content.as_bytes()).map_err(failed)
 }
@@ -103,7 +108,7 @@ fn write_error(path: &Path, error: &io::Error) -> String {
 /// Refuses a path that contains a folder `.ensemble`, also in another spelling that a file system treats as equal.
 fn check_not_ensemble_folder(path: &Path) -> Result<(), String> {
     match path.iter().any(is_ensemble_folder_name) {
-        true => Err(own_folder_error(path)),
+        true => Err(ensemble_folder_error(path)),
         false => Ok(()),
     }
 }
@@ -137,7 +142,7 @@ fn fold_path(path: &Path) -> PathBuf {
 }
 
 /// Creates the error message about a write to `.ensemble`.
-fn own_folder_error(path: &Path) -> String {
+fn ensemble_folder_error(path: &Path) -> String {
     format!(
         "cannot write `{}`: agents cannot write to `{ENSEMBLE_FOLDER}`",
         path.display()
@@ -160,16 +165,16 @@ fn fold_name(name: &OsStr) -> String {
 }
 
 /// Reads a regular file below the root as UTF-8.
-fn read_text(root: &Path, path: &Path) -> io::Result<String> {
-    String::from_utf8(read_bytes(root, path)?)
+fn read_text_below_root(root: &Path, path: &Path) -> io::Result<String> {
+    String::from_utf8(read_bytes_below_root(root, path)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
 /// Reads a regular file below the root, up to 16 MiB. Follows no links.
-fn read_bytes(root: &Path, path: &Path) -> io::Result<Vec<u8>> {
+fn read_bytes_below_root(root: &Path, path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = open_parent_folder(root, path, false)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = require_regular_file(openat(&folder, name, flags, Mode::empty())?)?;
+    let file = open_regular_file(openat(&folder, name, flags, Mode::empty())?)?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
@@ -214,9 +219,9 @@ fn is_same_folder(opened: &OwnedFd, parent: &OwnedFd, name: &str) -> io::Result<
 }
 
 /// Returns the open file if it is a regular file.
-fn require_regular_file(opened: OwnedFd) -> io::Result<File> {
+fn open_regular_file(opened: OwnedFd) -> io::Result<File> {
     let file = File::from(opened);
-    require_regular(&file)?;
+    require_regular_file(&file)?;
     Ok(file)
 }
 
@@ -268,7 +273,7 @@ mod tests {
         }
         let write = |path: &str| {
             let path = Path::new(path);
-            write_unchanged_file(&root, path, "x", &sha256_of_text(&read_replaced_text(&root, path)?))
+            write_if_unchanged_since_shown(&root, path, "x", &sha256_of_text(&read_replaced_text(&root, path)?))
         };
         for path in ["link", "up/secret", "up/new", "sub", "file/x"] {
             assert!(write(path).is_err(), "{path}");
@@ -282,7 +287,7 @@ mod tests {
         assert_eq!(fs::read_to_string(root.join("file")).expect("text"), "x");
         write("new/deep/file").expect("written");
         assert_eq!(fs::read_to_string(root.join("new/deep/file")).expect("text"), "x");
-        let changed = write_unchanged_file(&root, Path::new("file"), "y", &sha256_of_text("one"));
+        let changed = write_if_unchanged_since_shown(&root, Path::new("file"), "y", &sha256_of_text("one"));
         assert!(changed.is_err_and(|error| error.contains("has changed")));
         fs::write(root.join("binary"), b"\xff\xfe").expect("written");
         let shown = read_replaced_text(&root, Path::new("binary")).expect("it can be replaced");
@@ -310,11 +315,11 @@ mod tests {
             "sub/link/config.yaml",
         ] {
             let path = Path::new(path);
-            let written = write_unchanged_file(root, path, "x", &sha256_of_text(""));
+            let written = write_if_unchanged_since_shown(root, path, "x", &sha256_of_text(""));
             assert!(written.is_err(), "{}", path.display());
         }
         for path in ["sub/ensemble/x", "sub/.ensembles/x", ".ensemble.yaml"] {
-            write_unchanged_file(root, Path::new(path), "x", &sha256_of_text("")).expect(path);
+            write_if_unchanged_since_shown(root, Path::new(path), "x", &sha256_of_text("")).expect(path);
         }
         let entries = fs::read_dir(root.join("sub/.ensemble")).expect("a folder");
         assert_eq!(entries.count(), 0);

@@ -32,20 +32,20 @@ use tokio::task::JoinHandle;
 use self::program::RunningProgram;
 pub use self::simulated_agent::{ACP_CONFIG_VARIABLE as SIMULATED_CONFIG, serve_simulated_agent};
 use super::build_error::RunnerBuildError;
-use super::chat::external::complete_round;
+use super::chat::external::complete_last_iteration;
 use super::chat::{ClockFn, DialogueErrorKind, ModelTools, RoundParameters};
 use super::chat::{RoundEnd, Thread};
-use super::kinds::llm::{LlmRunner, RoundSpeaker};
+use super::kinds::llm::{LlmAgentRunner, RoundPerformer};
 use super::tools::ToolPermissions;
 use super::{BoxFuture, ExecutionInput};
 use ensemble_core::secrets::Secrets;
-use ensemble_core::thread::LiveOutput;
+use ensemble_core::thread::LiveOutputReceiver;
 use ensemble_language::data::sha256_of_text;
 use ensemble_language::ensemble::{AcpAgent, Agent, LlmSpec};
 use ensemble_process::{ChildEnvironment, ProcessWatchdog, ProgramInvocation};
 
 /// The number of hexadecimal digits of an identity.
-const IDENTITY_LENGTH: usize = 16;
+const PROGRAM_DIGEST_LENGTH: usize = 16;
 
 /// External agent of an ensemble: its command, folders, permissions and program registry.
 pub struct ExternalAgent {
@@ -66,7 +66,7 @@ pub struct ExternalAgent {
     /// Decides about tools that need permission.
     pub permissions: Arc<ToolPermissions>,
     /// The programs of the run.
-    pub programs: Arc<ExternalPrograms>,
+    pub programs: Arc<ExternalProgramPool>,
     /// The number of this agent among those of the run ([`ExternalPrograms::new_owner`]): it uses no program of another agent.
     pub owner: ProgramOwner,
     /// The clock for the times of the record.
@@ -107,9 +107,9 @@ pub fn build_external_runner(
     agent: &Agent,
     llm: &LlmSpec,
     external: ExternalAgent,
-    live_output: Arc<dyn LiveOutput>,
-) -> Result<LlmRunner, RunnerBuildError> {
-    LlmRunner::with_speaker(agent, llm, Box::new(external), live_output, |runner| runner)
+    live_output: Arc<dyn LiveOutputReceiver>,
+) -> Result<LlmAgentRunner, RunnerBuildError> {
+    LlmAgentRunner::new_with_speaker(agent, llm, Box::new(external), live_output, |runner| runner)
 }
 
 /// Id of an agent among the external agents of a run.
@@ -118,14 +118,14 @@ pub struct ProgramOwner(u64);
 
 /// Idle and closing external programs of a run, kept between executions.
 #[derive(Default)]
-pub struct ExternalPrograms {
+pub struct ExternalProgramPool {
     watchdog: Option<Arc<ProcessWatchdog>>,
     owners: AtomicU64,
     idle_programs: Mutex<Vec<(ProgramOwner, RunningProgram)>>,
     ending: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl ExternalPrograms {
+impl ExternalProgramPool {
     /// Creates an empty registry. The watchdog kills the programs if this process is killed.
     pub fn new(watchdog: Option<Arc<ProcessWatchdog>>) -> Self {
         Self {
@@ -175,20 +175,20 @@ impl ExternalPrograms {
     }
 }
 
-impl RoundSpeaker for ExternalAgent {
+impl RoundPerformer for ExternalAgent {
     fn perform_round<'a>(
         &'a self,
         opening: RoundParameters,
         _tools: &'a dyn ModelTools,
-        live_output: &'a dyn LiveOutput,
+        live_output: &'a dyn LiveOutputReceiver,
         execution: &'a ExecutionInput,
     ) -> BoxFuture<'a, RoundEnd> {
         Box::pin(async move {
             let ledger = &execution.ledger;
-            ledger.begin_round(Thread::default(), 0);
+            ledger.start_round(Thread::default(), 0);
             let end = prompt_round::perform_prompt_round(self, &opening, live_output, execution).await;
             let end = end.map_err(|error| self.redact_error(error));
-            complete_round(ledger, &end, (self.now)());
+            complete_last_iteration(ledger, &end, (self.now)());
             end
         })
     }
@@ -217,7 +217,7 @@ impl ExternalAgent {
             self.folder.to_string_lossy(),
         ]);
         let mut digest = sha256_of_text(&identity.to_string());
-        digest.truncate(IDENTITY_LENGTH);
+        digest.truncate(PROGRAM_DIGEST_LENGTH);
         digest
     }
 

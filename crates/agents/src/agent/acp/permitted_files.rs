@@ -29,7 +29,7 @@ impl OneTimeFilePermissions {
     }
 
     /// Removes the file permissions of a call that has ended.
-    pub(super) fn remove_call(&mut self, call: &str) {
+    pub(super) fn remove_call_permissions(&mut self, call: &str) {
         self.0.retain(|(of, _)| of != call);
     }
 
@@ -70,7 +70,7 @@ mod tests {
         }
         assert!(files.use_permission(&write("a", "1")));
         assert!(!files.use_permission(&write("a", "1")), "once");
-        files.remove_call("c");
+        files.remove_call_permissions("c");
         assert!(
             !files.use_permission(&FilePermission::Read("b".into())),
             "the call has ended"

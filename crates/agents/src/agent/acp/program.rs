@@ -23,7 +23,7 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The error code of JSON-RPC for a method that is not offered.
-pub(super) const NO_METHOD: i64 = -32601;
+pub(super) const METHOD_NOT_FOUND_CODE: i64 = -32601;
 
 /// Running program with an open session.
 pub(super) struct RunningProgram {
@@ -129,7 +129,8 @@ impl RunningProgram {
                         return answer.map_err(|error| format!("it refused `{method}`: {}", rpc_error_message(&error)));
                     }
                     Some(AcpMessage::Request(id, ..)) => {
-                        self.writer.send_error(&id, NO_METHOD, "no prompt is running")?;
+                        self.writer
+                            .send_error(&id, METHOD_NOT_FOUND_CODE, "no prompt is running")?;
                     }
                     Some(AcpMessage::Answer(..) | AcpMessage::Notification(..)) => {}
                     None => return Err(format!("it exited before it answered `{method}`")),
@@ -154,7 +155,7 @@ impl RunningProgram {
     pub(super) async fn add_stderr_tail(&self, error: String) -> String {
         self.service.wait_for_stderr().await;
         let error = format!("the external agent: {error}");
-        match self.service.stderr().last_lines() {
+        match self.service.stderr().last_complete_stderr_lines() {
             said if said.is_empty() => error,
             said => format!("{error}; stderr ends with:\n{said}"),
         }
@@ -162,7 +163,7 @@ impl RunningProgram {
 
     /// Moves the new stderr output of the program to the ledger of the execution.
     pub(super) fn move_stderr_to_ledger(&self, execution: &ExecutionInput) {
-        execution.ledger.add_stderr(&self.service.stderr().take_output());
+        execution.ledger.add_stderr(&self.service.stderr().take_new_stderr());
     }
 
     /// Cancels the prompt, closes stdin, waits a short time for the exit, and kills the process group.
@@ -190,7 +191,9 @@ impl RunningProgram {
                         "session/request_permission" => self
                             .writer
                             .send_answer(&id, &protocol::PermissionOptionIds::cancelled_json()),
-                        _ => self.writer.send_error(&id, NO_METHOD, "the prompt was cancelled"),
+                        _ => self
+                            .writer
+                            .send_error(&id, METHOD_NOT_FOUND_CODE, "the prompt was cancelled"),
                     };
                     if answer.is_err() {
                         return;

@@ -17,20 +17,20 @@ use super::protocol::{AcpCallPhase, AcpCallUpdate, AcpUpdate};
 use super::wire::AcpMessage;
 use crate::agent::ExecutionInput;
 use crate::agent::chat::external::{
-    ExternalReply, SESSION_PROGRAM, add_iteration_metadata, add_program_reply, open_external_iteration,
-    resume_iteration, set_call_end,
+    ExternalReply, SESSION_PROGRAM_KEY, add_iteration_metadata, add_program_reply, open_external_iteration,
+    replace_open_call, resume_interrupted_iteration,
 };
-use crate::agent::chat::{DialogueErrorKind, RoundParameters, SESSION};
-use crate::agent::chat::{RoundEnd, record_iteration};
+use crate::agent::chat::{DialogueErrorKind, RoundParameters, SESSION_KEY};
+use crate::agent::chat::{RoundEnd, complete_and_record_iteration};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::secrets::SecretStream;
-use ensemble_core::thread::{LiveOutput, LiveUpdate, StopReason, Thread, ToolCall};
+use ensemble_core::secrets::RedactingStream;
+use ensemble_core::thread::{LiveOutputReceiver, LiveUpdate, StopReason, Thread, ToolCall};
 use ensemble_language::data::{FailureKind, ModelUsage};
 use ensemble_language::ensemble::{AcpToolKind, PermissionMode};
 use ensemble_models::estimate_tokens;
 
 /// Metadata key for the plan of the program.
-const PLAN: &str = "plan";
+const PLAN_METADATA_KEY: &str = "plan";
 /// Maximum number of bytes of the name that the program reports.
 const MAX_PROGRAM_NAME_BYTES: usize = 200;
 
@@ -38,7 +38,7 @@ const MAX_PROGRAM_NAME_BYTES: usize = 200;
 pub(super) async fn perform_prompt_round(
     external: &ExternalAgent,
     opening: &RoundParameters,
-    live_output: &dyn LiveOutput,
+    live_output: &dyn LiveOutputReceiver,
     execution: &ExecutionInput,
 ) -> RoundEnd {
     let before = match &opening.goes_on {
@@ -47,7 +47,7 @@ pub(super) async fn perform_prompt_round(
     };
     let text = match &opening.goes_on {
         Some(iteration) => {
-            resume_iteration(&execution.ledger, iteration, &opening.records).await;
+            resume_interrupted_iteration(&execution.ledger, iteration, &opening.records).await;
             INTERRUPTED_WORK_PROMPT.to_owned()
         }
         None => opening.text.clone(),
@@ -72,7 +72,10 @@ pub(super) async fn perform_prompt_round(
         opening,
         text,
         (external.now)(),
-        &[(SESSION, json!(live.session)), (SESSION_PROGRAM, json!(identity))],
+        &[
+            (SESSION_KEY, json!(live.session)),
+            (SESSION_PROGRAM_KEY, json!(identity)),
+        ],
     );
     let mut turn = PromptRound {
         external,
@@ -83,8 +86,8 @@ pub(super) async fn perform_prompt_round(
         calls: AcpToolCalls::new(external.secrets().clone(), list_used_call_ids(execution)),
         text: String::new(),
         thought: String::new(),
-        text_stream: SecretStream::new(external.secrets().clone()),
-        thought_stream: SecretStream::new(external.secrets().clone()),
+        text_stream: RedactingStream::new(external.secrets().clone()),
+        thought_stream: RedactingStream::new(external.secrets().clone()),
         last_text: String::new(),
         limits: PromptCounters::default(),
         waits_for: Vec::new(),
@@ -96,9 +99,9 @@ pub(super) async fn perform_prompt_round(
 /// Finds the id of the latest session in the thread. Returns `None` if another program created the session.
 fn find_resumable_session(thread: &Thread, identity: &str) -> Option<String> {
     let mut iterations = thread.iterations().iter().rev();
-    let latest = iterations.find(|iteration| iteration.metadata.contains_key(SESSION))?;
-    let program = latest.metadata.get(SESSION_PROGRAM).and_then(Value::as_str);
-    let session = latest.metadata.get(SESSION)?.as_str()?;
+    let latest = iterations.find(|iteration| iteration.metadata.contains_key(SESSION_KEY))?;
+    let program = latest.metadata.get(SESSION_PROGRAM_KEY).and_then(Value::as_str);
+    let session = latest.metadata.get(SESSION_KEY)?.as_str()?;
     (program == Some(identity)).then(|| session.to_owned())
 }
 
@@ -115,7 +118,7 @@ fn list_used_call_ids(execution: &ExecutionInput) -> HashSet<String> {
 pub(super) struct PromptRound<'a> {
     pub(super) external: &'a ExternalAgent,
     opening: &'a RoundParameters,
-    live_output: &'a dyn LiveOutput,
+    live_output: &'a dyn LiveOutputReceiver,
     pub(super) execution: &'a ExecutionInput,
     /// The program, until it is handed on.
     pub(super) live: Option<RunningProgram>,
@@ -124,8 +127,8 @@ pub(super) struct PromptRound<'a> {
     text: String,
     thought: String,
     /// The text and the reasoning that arrive, without secrets.
-    text_stream: SecretStream,
-    thought_stream: SecretStream,
+    text_stream: RedactingStream,
+    thought_stream: RedactingStream,
     /// The last text that is not blank.
     last_text: String,
     pub(super) limits: PromptCounters,
@@ -173,7 +176,7 @@ impl<'a> PromptRound<'a> {
     /// Sends the prompt and handles messages of the program until it replies. Returns the result or the error of the reply.
     async fn send_prompt(&mut self, told: &str) -> Result<Result<Value, Value>, PromptFailure> {
         // The ledger counts this request already.
-        let request = self.opening.requests_made + self.execution.ledger.usage().own_requests();
+        let request = self.opening.requests_made + self.execution.ledger.usage_so_far().own_requests();
         let mut deciding = PendingDecisions::new();
         let live = self.live_program()?;
         let prompt = protocol::prompt_params(&live.session, told, request);
@@ -195,7 +198,7 @@ impl<'a> PromptRound<'a> {
                     Some(AcpMessage::Answer(..)) => {}
                     Some(AcpMessage::Notification(method, params)) => {
                         if method == "session/update" {
-                            self.apply_update(params).await?;
+                            self.apply_program_update(params).await?;
                         }
                     }
                     Some(AcpMessage::Request(id, method, params)) => self.handle_program_request(id, &method, params, &mut deciding).await?,
@@ -222,7 +225,7 @@ impl<'a> PromptRound<'a> {
     }
 
     /// Applies an update of the program: shows text, records calls, stores plan and cost in the metadata.
-    async fn apply_update(&mut self, params: Value) -> Result<(), PromptFailure> {
+    async fn apply_program_update(&mut self, params: Value) -> Result<(), PromptFailure> {
         let session = self.live_program()?.session.clone();
         match protocol::parse_update(params, &session) {
             Some(AcpUpdate::Text(text)) => {
@@ -238,7 +241,7 @@ impl<'a> PromptRound<'a> {
             Some(AcpUpdate::Plan(mut plan)) => {
                 self.limits.count_plan(plan.to_string().len())?;
                 self.external.secrets().redact_value(&mut plan);
-                add_iteration_metadata(&self.execution.ledger, PLAN, plan);
+                add_iteration_metadata(&self.execution.ledger, PLAN_METADATA_KEY, plan);
             }
             Some(AcpUpdate::Cost(mut cost)) => {
                 self.external.secrets().redact_value(&mut cost);
@@ -311,7 +314,7 @@ impl<'a> PromptRound<'a> {
         let call = self.calls.open_call_record(id);
         self.limits.count_record(call.arguments.to_string().len())?;
         self.add_reply_to_exchange(text, thought, vec![call]);
-        record_iteration(&self.execution.ledger, &self.opening.records, (self.external.now)()).await;
+        complete_and_record_iteration(&self.execution.ledger, &self.opening.records, (self.external.now)()).await;
         Ok(())
     }
 
@@ -350,7 +353,7 @@ impl<'a> PromptRound<'a> {
     /// Records and shows the start of a call, once.
     pub(super) async fn record_call_start(&mut self, id: &str) {
         if self.calls.mark_started(id) {
-            self.opening.records.record_call_start(id).await;
+            self.opening.records.record_call_start_and_wait(id).await;
             let call = self.calls.open_call_record(id);
             self.live_output
                 .receive_update(&self.opening.source, LiveUpdate::ToolStarted(&call));
@@ -359,12 +362,15 @@ impl<'a> PromptRound<'a> {
 
     /// Records and shows the end of a call, once, and removes its file permissions.
     pub(super) async fn record_call_end(&mut self, id: &str, is_failed: bool) -> Result<(), PromptFailure> {
-        self.permitted_files.remove_call(id);
+        self.permitted_files.remove_call_permissions(id);
         if let Some(call) = self.calls.end_call_once(id, is_failed) {
             let end = call.end.as_ref().map_or(0, |end| format!("{end:?}").len());
             self.limits.count_record(call.arguments.to_string().len() + end)?;
-            set_call_end(&self.execution.ledger, &call);
-            self.opening.records.record_call_end(&call, ModelUsage::default()).await;
+            replace_open_call(&self.execution.ledger, &call);
+            self.opening
+                .records
+                .record_call_end_and_wait(&call, ModelUsage::default())
+                .await;
             self.live_output
                 .receive_update(&self.opening.source, LiveUpdate::ToolEnded(&call));
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use ensemble_core::thread::{Role, Thread};
+use ensemble_core::thread::{MessageRole, Thread};
 
 /// Message to a program that continues interrupted work.
 pub(crate) const INTERRUPTED_WORK_PROMPT: &str = "Your work on this task was interrupted before its end. Look at what is done already, and go on \
@@ -39,9 +39,9 @@ fn render_earlier_conversation(thread: &Thread) -> String {
     let mut parts = Vec::new();
     for message in thread.to_messages() {
         let speaker = match message.role {
-            Role::User => "User",
-            Role::Assistant => "You",
-            Role::System => continue,
+            MessageRole::User => "User",
+            MessageRole::Assistant => "You",
+            MessageRole::System => continue,
         };
         if !message.content.trim().is_empty() {
             parts.push(format!("{speaker}: {}", message.content.trim_end()));

@@ -131,7 +131,8 @@ pub(super) fn initialize_params() -> Value {
 
 /// Parses the reply of a program to `initialize`.
 pub(super) fn parse_capabilities(answer: Value) -> Result<AcpCapabilities, String> {
-    let answer: acp::InitializeResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
+    let answer: acp::InitializeResponse =
+        serde_json::from_value(answer).map_err(|_| PROTOCOL_MISMATCH_ERROR.to_owned())?;
     if answer.protocol_version != agent_client_protocol_schema::ProtocolVersion::V1 {
         return Err("it does not support version 1 of the protocol".to_owned());
     }
@@ -184,7 +185,8 @@ fn to_acp_server(server: &ProgramMcpServer) -> acp::McpServer {
 
 /// Parses the id of the session in the reply to `session/new`.
 pub(super) fn parse_session_id(answer: Value) -> Result<String, String> {
-    let answer: acp::NewSessionResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
+    let answer: acp::NewSessionResponse =
+        serde_json::from_value(answer).map_err(|_| PROTOCOL_MISMATCH_ERROR.to_owned())?;
     match answer.session_id.0.len() > MAX_SESSION_ID_BYTES {
         true => Err(format!("its session id has more than {MAX_SESSION_ID_BYTES} bytes")),
         false => Ok(answer.session_id.0.to_string()),
@@ -214,14 +216,14 @@ pub(super) fn parse_prompt_end(answer: Value) -> Result<PromptEnd, String> {
         )),
         _ => None,
     };
-    let answer: acp::PromptResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
+    let answer: acp::PromptResponse = serde_json::from_value(answer).map_err(|_| PROTOCOL_MISMATCH_ERROR.to_owned())?;
     let reason = match answer.stop_reason {
         acp::StopReason::EndTurn => StopReason::EndTurn,
         acp::StopReason::MaxTokens => StopReason::MaxTokens,
         acp::StopReason::MaxTurnRequests => StopReason::MaxTurnRequests,
         acp::StopReason::Refusal => StopReason::Refusal,
         acp::StopReason::Cancelled => StopReason::Cancelled,
-        _ => return Err(NOT_THE_PROTOCOL.to_owned()),
+        _ => return Err(PROTOCOL_MISMATCH_ERROR.to_owned()),
     };
     Ok(PromptEnd { reason, tokens })
 }
@@ -389,4 +391,4 @@ fn convert_call_status(status: acp::ToolCallStatus) -> AcpCallPhase {
 const MAX_SESSION_ID_BYTES: usize = 4096;
 
 /// The error for an answer that cannot be understood.
-pub(super) const NOT_THE_PROTOCOL: &str = "its answer does not match the protocol";
+pub(super) const PROTOCOL_MISMATCH_ERROR: &str = "its answer does not match the protocol";

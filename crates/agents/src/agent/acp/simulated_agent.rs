@@ -100,7 +100,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
         if let Some(error) = reply["error"].as_str() {
             return self.send_message(&json!({"id": id, "error": {"code": -32603, "message": error}}));
         }
-        let reason = match self.play_reply(&reply)? {
+        let reason = match self.play_scripted_reply(&reply)? {
             true => reply["stop"].as_str().unwrap_or("end_turn"),
             false => "cancelled",
         };
@@ -108,7 +108,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
     }
 
     /// Plays one scripted reply: thoughts, plan, steps and text. Returns `false` after a cancellation, `None` after a disconnection.
-    fn play_reply(&mut self, reply: &Value) -> Option<bool> {
+    fn play_scripted_reply(&mut self, reply: &Value) -> Option<bool> {
         if let Some(text) = reply.as_str() {
             self.send_text("agent_message_chunk", text)?;
             return Some(true);
@@ -135,7 +135,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
             .iter()
             .enumerate()
         {
-            if !self.play_step(&format!("step-{}", at + 1), step)? {
+            if !self.play_scripted_step(&format!("step-{}", at + 1), step)? {
                 return Some(false);
             }
         }
@@ -144,7 +144,7 @@ impl<W: Write> SimulatedAcpAgent<W> {
     }
 
     /// Plays one step: `{read: path}`, `{write: path, text}` or `{execute: title}`. Returns `false` if the client cancelled the prompt.
-    fn play_step(&mut self, call: &str, step: &Value) -> Option<bool> {
+    fn play_scripted_step(&mut self, call: &str, step: &Value) -> Option<bool> {
         let (kind, what) = match (step["read"].as_str(), step["write"].as_str(), step["execute"].as_str()) {
             (Some(path), ..) => ("read", path),
             (_, Some(path), _) => ("edit", path),

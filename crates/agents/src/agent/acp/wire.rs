@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ensemble_wire::lines::LineBuffer;
+use ensemble_wire::lines::LimitedLineBuffer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
@@ -31,7 +31,7 @@ pub(super) enum AcpMessage {
 /// Reader of the messages of a program. Dropping a read future loses no data.
 pub(super) struct AcpReader<R> {
     stream: BufReader<R>,
-    lines: LineBuffer,
+    lines: LimitedLineBuffer,
     stray: u32,
     /// The number of lines, and their bytes, since they were counted.
     received: (u64, u64),
@@ -41,7 +41,7 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
     pub(super) fn new(stream: R) -> Self {
         Self {
             stream: BufReader::new(stream),
-            lines: LineBuffer::new(MAX_MESSAGE_BYTES),
+            lines: LimitedLineBuffer::new(MAX_MESSAGE_BYTES),
             stray: 0,
             received: (0, 0),
         }

@@ -1,7 +1,7 @@
 //! The error of a dialogue, with the thread that can be continued.
 
 use ensemble_core::request::PendingRequest;
-use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
+use ensemble_core::thread::{INTERRUPTED_CALL_ERROR, StopReason, Thread};
 use ensemble_language::data::{FailureKind, ModelUsage};
 use ensemble_models::{ModelError, ModelErrorKind};
 
@@ -127,7 +127,7 @@ impl DialogueErrorKind {
     pub(crate) fn open_call_error(&self) -> &'static str {
         match self {
             Self::Refused(_) => CALL_NOT_MADE,
-            _ => UNKNOWN_FATE,
+            _ => INTERRUPTED_CALL_ERROR,
         }
     }
 }

@@ -4,16 +4,16 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::DialogueErrorKind;
-use super::round::{RoundEnd, RoundParameters, SESSION, complete_iteration};
-use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
+use super::round::{RoundEnd, RoundParameters, SESSION_KEY, complete_iteration};
+use ensemble_core::runner::{AttemptLedger, ExecutionRecorder};
 use ensemble_core::thread::{
-    Message, Reasoning, Role, StopReason, TASK, Thread, ThreadGrowthError, ThreadIteration, ToolCall, ToolEnd,
-    UNKNOWN_FATE,
+    INTERRUPTED_CALL_ERROR, Message, MessageRole, Reasoning, StopReason, TASK_KEY, Thread, ThreadAppendError,
+    ThreadIteration, ToolCall, ToolCallEnd,
 };
 use ensemble_language::data::ModelUsage;
 
 /// Completes the current iteration with the stop reason of the round.
-pub(in crate::agent) fn complete_round(ledger: &AttemptLedger, end: &RoundEnd, at: DateTime<Utc>) {
+pub(in crate::agent) fn complete_last_iteration(ledger: &AttemptLedger, end: &RoundEnd, at: DateTime<Utc>) {
     let reason = end
         .as_ref()
         .map_or_else(DialogueErrorKind::stop_reason, |(_, reason)| Some(*reason));
@@ -21,21 +21,21 @@ pub(in crate::agent) fn complete_round(ledger: &AttemptLedger, end: &RoundEnd, a
 }
 
 /// Resumes a round with an interrupted iteration. Gives its open calls an error, because their results are unknown.
-pub(in crate::agent) async fn resume_iteration(
+pub(in crate::agent) async fn resume_interrupted_iteration(
     ledger: &AttemptLedger,
     iteration: &ThreadIteration,
-    records: &ExecutionRecords,
+    records: &ExecutionRecorder,
 ) {
     let mut iteration = iteration.clone();
     let open = iteration.tool_calls.iter_mut().filter(|call| call.end.is_none());
     let mut ended_calls = Vec::new();
     for call in open {
-        call.end = Some(ToolEnd::Error(UNKNOWN_FATE.to_owned()));
+        call.end = Some(ToolCallEnd::Error(INTERRUPTED_CALL_ERROR.to_owned()));
         ended_calls.push(call.clone());
     }
-    ledger.begin_round(Thread::from_iterations(vec![iteration]), 1);
+    ledger.start_round(Thread::from_iterations(vec![iteration]), 1);
     for call in ended_calls {
-        records.record_call_end(&call, ModelUsage::default()).await;
+        records.record_call_end_and_wait(&call, ModelUsage::default()).await;
     }
 }
 
@@ -47,15 +47,15 @@ pub(in crate::agent) fn open_external_iteration(
     at: DateTime<Utc>,
     notes: &[(&str, Value)],
 ) {
-    let messages = vec![Message::new(Role::User, text)];
-    ledger.change_exchange(|exchange| {
-        let exchange = exchange.open_iteration(messages, at);
+    let messages = vec![Message::new(MessageRole::User, text)];
+    ledger.update_exchange(|exchange| {
+        let exchange = exchange.start_iteration(messages, at);
         let exchange = match &opening.remembered_text {
-            Some(text) => exchange.add_metadata(TASK, text.as_str()),
+            Some(text) => exchange.set_metadata(TASK_KEY, text.as_str()),
             None => exchange,
         };
         notes.iter().fold(exchange, |exchange, (key, value)| {
-            exchange.add_metadata(key, value.clone())
+            exchange.set_metadata(key, value.clone())
         })
     });
 }
@@ -80,7 +80,7 @@ pub(in crate::agent) fn add_program_reply(ledger: &AttemptLedger, message: Exter
         from,
         calls,
     } = message;
-    let is_recorded = ledger.with_exchange(|exchange| {
+    let is_recorded = ledger.read_exchange(|exchange| {
         let last = exchange.iterations().last();
         last.is_none_or(ThreadIteration::has_reply)
     });
@@ -89,7 +89,7 @@ pub(in crate::agent) fn add_program_reply(ledger: &AttemptLedger, message: Exter
         text: thought,
         ..Reasoning::default()
     });
-    ledger.change_exchange(|exchange| {
+    ledger.update_exchange(|exchange| {
         let exchange = if is_recorded {
             open_next_iteration(exchange, at)
         } else {
@@ -97,20 +97,20 @@ pub(in crate::agent) fn add_program_reply(ledger: &AttemptLedger, message: Exter
         };
         exchange
             .add_assistant_message(text, calls)
-            .unwrap_or_else(ThreadGrowthError::into_thread)
-            .add_reasoning(reasoning)
-            .add_metadata("model", from)
+            .unwrap_or_else(ThreadAppendError::into_thread)
+            .set_reply_reasoning(reasoning)
+            .set_metadata("model", from)
     });
 }
 
 /// Adds metadata to the current iteration.
 pub(in crate::agent) fn add_iteration_metadata(ledger: &AttemptLedger, key: &str, value: Value) {
-    ledger.change_exchange(|exchange| exchange.add_metadata(key, value));
+    ledger.update_exchange(|exchange| exchange.set_metadata(key, value));
 }
 
 /// Sets the end of a call in the iteration that contains the call.
-pub(in crate::agent) fn set_call_end(ledger: &AttemptLedger, ended: &ToolCall) {
-    ledger.change_exchange(|exchange| {
+pub(in crate::agent) fn replace_open_call(ledger: &AttemptLedger, ended: &ToolCall) {
+    ledger.update_exchange(|exchange| {
         let mut iterations = exchange.into_iterations();
         let mut calls = iterations.iter_mut().rev().flat_map(|one| &mut one.tool_calls);
         if let Some(call) = calls.find(|call| call.end.is_none() && call.id == ended.id) {
@@ -121,20 +121,20 @@ pub(in crate::agent) fn set_call_end(ledger: &AttemptLedger, ended: &ToolCall) {
 }
 
 /// The metadata key of an iteration for the program that made the session.
-pub(in crate::agent) const SESSION_PROGRAM: &str = "session_program";
+pub(in crate::agent) const SESSION_PROGRAM_KEY: &str = "session_program";
 
 /// Opens a new iteration with the session metadata of the last one.
 fn open_next_iteration(exchange: Thread, at: DateTime<Utc>) -> Thread {
     let last = exchange.iterations().last();
-    let session: Vec<(&str, Value)> = [SESSION, SESSION_PROGRAM]
+    let session: Vec<(&str, Value)> = [SESSION_KEY, SESSION_PROGRAM_KEY]
         .into_iter()
         .filter_map(|key| Some((key, last?.metadata.get(key)?.clone())))
         .collect();
-    let exchange = exchange.open_iteration(Vec::new(), at);
+    let exchange = exchange.start_iteration(Vec::new(), at);
     match session.is_empty() {
         false => session
             .into_iter()
-            .fold(exchange, |exchange, (key, value)| exchange.add_metadata(key, value)),
-        true => exchange.add_metadata("stop_reason", json!(StopReason::EndTurn)),
+            .fold(exchange, |exchange, (key, value)| exchange.set_metadata(key, value)),
+        true => exchange.set_metadata("stop_reason", json!(StopReason::EndTurn)),
     }
 }

@@ -13,7 +13,7 @@ use super::{CallAdmission, ModelTools, NoTools};
 use crate::agent::BoxFuture;
 use crate::agent::output::schema::OutputSchema;
 use ensemble_core::request::PendingRequest;
-use ensemble_core::thread::{ToolCall, ToolEnd};
+use ensemble_core::thread::{ToolCall, ToolCallEnd};
 use ensemble_language::data::ModelUsage;
 use ensemble_models::ToolSpec;
 
@@ -110,9 +110,9 @@ impl ModelTools for DialogueTools {
             // A panic is an error of this call: the thread and the other calls go on.
             let performing = AssertUnwindSafe(async { (function.perform)(arguments).await });
             let end = match performing.catch_unwind().await {
-                Ok(Ok(result)) => ToolEnd::Result(result),
-                Ok(Err(error)) => ToolEnd::Error(error_with_causes(&*error)),
-                Err(panic) => ToolEnd::Error(format!("the tool panicked: {}", panic_message(&*panic))),
+                Ok(Ok(result)) => ToolCallEnd::Result(result),
+                Ok(Err(error)) => ToolCallEnd::Error(error_with_causes(&*error)),
+                Err(panic) => ToolCallEnd::Error(format!("the tool panicked: {}", panic_message(&*panic))),
             };
             call.with_end(end, 0.0)
         })

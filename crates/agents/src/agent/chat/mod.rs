@@ -79,11 +79,11 @@ mod window;
 
 pub use error::{DialogueError, DialogueErrorKind};
 pub use function::ToolError;
-pub use replayed_thread::{ReplayedThread, ThreadReplay};
-pub(in crate::agent) use round::SESSION;
+pub use replayed_thread::{ReplayScope, ThreadReplayResult};
+pub(in crate::agent) use round::SESSION_KEY;
 pub(in crate::agent) use round::add_reply_usage;
-pub(in crate::agent) use round::record_iteration;
-pub use round::{RoundEnd, RoundParameters, RoundResult};
+pub(in crate::agent) use round::complete_and_record_iteration;
+pub use round::{FinishedRound, RoundEnd, RoundParameters};
 pub use step::{DialogueStepResult, PendingToolCalls};
 pub use stream::{DialogueStream, StreamItem, ToolCallMessage};
 pub use thread_file::{ThreadFile, ThreadFileError};
@@ -94,11 +94,11 @@ pub use typed_reply::{MAX_CORRECTIONS, TypedReply};
 pub use window::{MessageSelector, UnsentIterations, WindowError, WindowInput, WindowOutput};
 
 pub use ensemble_core::thread::{
-    MergeError, MergeOrder, MergeSide, Message, Role, StopReason, TextTokenizer, Thread, ThreadError,
-    ThreadGrowthError, ThreadGrowthErrorKind, ThreadIteration, ThreadStatus, ToolCall, ToolEnd,
+    MergeOrder, MergeSide, Message, MessageRole, SavedThreadError, StopReason, TextTokenizer, Thread,
+    ThreadAppendError, ThreadAppendErrorKind, ThreadIteration, ThreadMergeError, ThreadStatus, ToolCall, ToolCallEnd,
 };
 pub use ensemble_language::data::ModelUsage;
-pub use ensemble_language::ensemble::{ContextWindow, ModelProfile, PreparedReply, WindowStrategy};
+pub use ensemble_language::ensemble::{ContextWindow, ModelProfile, SimulatedReply, WindowStrategy};
 pub use ensemble_models::ToolSpec;
 
 use std::fmt;
@@ -110,18 +110,18 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::function::DialogueTools;
-use self::stream::DialogueInput;
+use self::stream::DialogueStreamInput;
 use self::trace::DialogueTraces;
 use super::BoxFuture;
-use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::runner::ExecutionRecorder;
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_core::thread::ExecutionRef;
+use ensemble_core::thread::ExecutionAttemptRef;
 use ensemble_language::data::RemainingBudget;
 use ensemble_language::ensemble::{SIMULATED_PROVIDER, SimulatedReplySource};
 use ensemble_models::Model;
 
 /// The default for the maximum number of requests in one round.
-pub const MAX_ITERATIONS: u32 = 10;
+pub const DEFAULT_MAX_ITERATIONS: u32 = 10;
 
 /// Clock for the times of iterations.
 pub type ClockFn = dyn Fn() -> DateTime<Utc> + Send + Sync;
@@ -163,7 +163,7 @@ impl Dialogue {
             tools: DialogueTools::default(),
             window: None,
             system: None,
-            max_iterations: MAX_ITERATIONS,
+            max_iterations: DEFAULT_MAX_ITERATIONS,
             #[cfg(feature = "typed")]
             max_corrections: MAX_CORRECTIONS,
             traces: DialogueTraces::default(),
@@ -184,9 +184,9 @@ impl Dialogue {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn with_simulated_replies(replies: impl IntoIterator<Item = impl Into<PreparedReply>>) -> Self {
-        let replies: Vec<PreparedReply> = replies.into_iter().map(Into::into).collect();
-        let model = Model::from_profile(ModelProfile {
+    pub fn with_simulated_replies(replies: impl IntoIterator<Item = impl Into<SimulatedReply>>) -> Self {
+        let replies: Vec<SimulatedReply> = replies.into_iter().map(Into::into).collect();
+        let model = Model::from_profile_without_keys(ModelProfile {
             provider: SIMULATED_PROVIDER.into(),
             simulated: (!replies.is_empty()).then_some(SimulatedReplySource::Replies(replies)),
             ..ModelProfile::default()
@@ -285,7 +285,7 @@ impl Dialogue {
         DialogueStream::new(
             self,
             thread,
-            DialogueInput::Message(Message::new(Role::User, text)),
+            DialogueStreamInput::Message(Message::new(MessageRole::User, text)),
             self.max_iterations,
         )
     }
@@ -306,7 +306,7 @@ impl Dialogue {
     /// # }
     /// ```
     pub fn continue_thread(&self, thread: Thread) -> DialogueStream<'_> {
-        DialogueStream::new(self, thread, DialogueInput::Continuation, self.max_iterations)
+        DialogueStream::new(self, thread, DialogueStreamInput::Continuation, self.max_iterations)
     }
 
     /// Sends the user message `text` and waits for the final reply, with at most `max_requests` requests.
@@ -318,11 +318,11 @@ impl Dialogue {
         thread: Thread,
         text: impl Into<String>,
         max_requests: u32,
-    ) -> Result<RoundResult, DialogueError> {
+    ) -> Result<FinishedRound, DialogueError> {
         DialogueStream::new(
             self,
             thread,
-            DialogueInput::Message(Message::new(Role::User, text)),
+            DialogueStreamInput::Message(Message::new(MessageRole::User, text)),
             max_requests,
         )
         .await
@@ -336,7 +336,7 @@ impl Dialogue {
         &self,
         thread: Thread,
         texts: impl IntoIterator<Item = T>,
-    ) -> Result<Vec<RoundResult>, DialogueError> {
+    ) -> Result<Vec<FinishedRound>, DialogueError> {
         let mut thread = thread;
         let mut all = Vec::new();
         for text in texts {
@@ -356,8 +356,8 @@ impl Dialogue {
             attachments: Vec::new(),
             thread: Arc::new(thread),
             text,
-            systems: self.system_messages(),
-            source: ExecutionRef {
+            systems: self.system_messages_by_profile(),
+            source: ExecutionAttemptRef {
                 run: "".into(),
                 agent: "assistant".into(),
                 execution: 1,
@@ -367,15 +367,15 @@ impl Dialogue {
             remaining: RemainingBudget::default(),
             output_schema: None,
             remembered_text: None,
-            records: ExecutionRecords::default(),
-            options: Some(self.options_to_json()),
+            records: ExecutionRecorder::default(),
+            options: Some(self.stored_options_to_json()),
             goes_on: None,
             clock: Stopwatch::default(),
         }
     }
 
     /// Returns the system message for each profile in the fallback chain: the text of the profile, then that of the dialogue.
-    fn system_messages(&self) -> Vec<Option<String>> {
+    fn system_messages_by_profile(&self) -> Vec<Option<String>> {
         let system = |of_profile: Option<&String>| {
             let parts: Vec<&str> = of_profile.into_iter().chain(&self.system).map(String::as_str).collect();
             (!parts.is_empty()).then(|| parts.join("\n\n"))

@@ -32,7 +32,7 @@ impl Dialogue {
     /// The provider does not exist, or its key is not in the environment.
     pub fn with_profile(profile: ModelProfile) -> Result<Self, ProfileError> {
         let model = Model::from_profile_with_network(profile, &ModelNetwork::from_process())?;
-        model.check_any_key()?;
+        model.check_any_profile_has_key()?;
         Ok(Self::new(model))
     }
 }

@@ -3,17 +3,17 @@
 //! Invariant: the thread stays as it is; a replay gives a new one.
 
 use super::round::add_call_ends;
-use super::stream::DialogueInput;
-use super::tools::ReplyCalls;
+use super::stream::DialogueStreamInput;
+use super::tools::ReplyToolCalls;
 use super::{Dialogue, DialogueError, DialogueErrorKind, DialogueStream, ModelTools};
 use ensemble_core::runner::AttemptLedger;
-use ensemble_core::thread::{Message, NoLiveOutput, REJECTED, Role, Thread, ThreadIteration, ToolCall};
+use ensemble_core::thread::{IgnoredLiveOutput, Message, MessageRole, REJECTED_KEY, Thread, ThreadIteration, ToolCall};
 use ensemble_language::data::ModelUsage;
 use ensemble_models::ToolSpec;
 
 /// Choice of the parts of a thread that a replay executes again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ThreadReplay {
+pub enum ReplayScope {
     /// Everything: the model is asked for every reply, and every tool call is made. Only the messages of the user are used.
     Everything,
     /// The calls of these tools, and everything that depends on a change: other instructions, another result of a call, or a
@@ -25,7 +25,7 @@ pub enum ThreadReplay {
     },
 }
 
-impl ThreadReplay {
+impl ReplayScope {
     /// Chooses a replay that makes the calls of these tools again.
     pub fn changed_tools(tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self::Changes {
@@ -41,7 +41,7 @@ impl ThreadReplay {
 
 /// Result of a replay.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReplayedThread {
+pub struct ThreadReplayResult {
     /// The new thread. It can be continued.
     pub thread: Thread,
     /// The number of the first iteration that differs from the recorded one; `None` if none does.
@@ -88,30 +88,35 @@ impl Dialogue {
     ///
     /// # Errors
     /// [`DialogueError`]: a round failed. The error contains the new thread so far.
-    pub async fn replay(&self, thread: &Thread, with: ThreadReplay) -> Result<ReplayedThread, DialogueError> {
+    pub async fn replay(&self, thread: &Thread, with: ReplayScope) -> Result<ThreadReplayResult, DialogueError> {
         let mut state = ReplayState {
             thread: Thread::default(),
             usage: ModelUsage::default(),
             warnings: Vec::new(),
         };
         let kept = match with {
-            ThreadReplay::Everything => 0,
-            ThreadReplay::Changes { tools } => self.copy_until_change(thread, &tools, &mut state).await?,
+            ReplayScope::Everything => 0,
+            ReplayScope::Changes { tools } => self.copy_until_change(thread, &tools, &mut state).await?,
         };
         let rest = &thread.iterations()[kept..];
         // The round of a change ends with new replies.
-        if kept > 0 && kept < thread.iterations().len() && !opens_round(thread.iterations(), kept) {
-            self.finish_round(DialogueInput::Continuation, &mut state).await?;
+        if kept > 0 && kept < thread.iterations().len() && !starts_with_user_message(thread.iterations(), kept) {
+            self.run_round_to_end(DialogueStreamInput::Continuation, &mut state)
+                .await?;
         }
         for (at, iteration) in rest.iter().enumerate() {
-            if opens_round(thread.iterations(), kept + at) {
-                for message in iteration.messages.iter().filter(|message| message.role == Role::User) {
-                    self.finish_round(DialogueInput::Message(message.clone()), &mut state)
+            if starts_with_user_message(thread.iterations(), kept + at) {
+                for message in iteration
+                    .messages
+                    .iter()
+                    .filter(|message| message.role == MessageRole::User)
+                {
+                    self.run_round_to_end(DialogueStreamInput::Message(message.clone()), &mut state)
                         .await?;
                 }
             }
         }
-        Ok(ReplayedThread {
+        Ok(ThreadReplayResult {
             first_change: find_first_change(thread, &state.thread),
             thread: state.thread,
             usage: state.usage,
@@ -128,18 +133,18 @@ impl Dialogue {
     ) -> Result<usize, DialogueError> {
         let specs = self.tools.list_specs().await;
         let specs = specs.map_err(|error| state.take_error(DialogueErrorKind::Tools(error)))?;
-        let instructions = self.system_messages().into_iter().next().flatten();
+        let instructions = self.system_messages_by_profile().into_iter().next().flatten();
         for (at, iteration) in thread.iterations().iter().enumerate() {
             let so_far = thread.iterations()[..=at].to_vec();
             let recorded = Thread::from_iterations(so_far);
-            if opens_round(thread.iterations(), at) && recorded.instructions() != instructions.as_deref() {
+            if starts_with_user_message(thread.iterations(), at) && recorded.instructions() != instructions.as_deref() {
                 return Ok(at);
             }
             let is_repeated = |call: &&ToolCall| {
                 call.end.is_none() || tools.contains(&call.name) || !specs.iter().any(|spec| spec.name == call.name)
             };
             let repeated: Vec<ToolCall> = iteration.tool_calls.iter().filter(is_repeated).cloned().collect();
-            let (iteration, is_changed) = self.repeat_calls(iteration, repeated, &specs, state).await;
+            let (iteration, is_changed) = self.repeat_calls_and_compare(iteration, repeated, &specs, state).await;
             state.thread = std::mem::take(&mut state.thread).append_iterations(vec![iteration]);
             if is_changed {
                 return Ok(at + 1);
@@ -149,7 +154,7 @@ impl Dialogue {
     }
 
     /// Makes the calls again. Returns the iteration with the new ends, and whether an end differs from the recorded one.
-    async fn repeat_calls(
+    async fn repeat_calls_and_compare(
         &self,
         iteration: &ThreadIteration,
         repeated: Vec<ToolCall>,
@@ -162,17 +167,17 @@ impl Dialogue {
         let open: Vec<ToolCall> = repeated.iter().map(reopen_call).collect();
         let request = self.default_round_parameters(Thread::default(), String::new(), 1);
         let ledger = AttemptLedger::default();
-        let calling = ReplyCalls {
+        let calling = ReplyToolCalls {
             tools: &self.tools,
             specs,
             source: &request.source,
-            live_output: &NoLiveOutput,
+            live_output: &IgnoredLiveOutput,
             records: &request.records,
             ledger: &ledger,
         };
         let ended = calling.perform_and_record_calls(open.clone()).await;
         self.trace_ended_calls(&ended, &ledger);
-        state.usage = state.usage + ledger.usage();
+        state.usage = state.usage + ledger.usage_so_far();
         state.warnings.extend(ledger.take_warnings());
         let has_same_end =
             |(before, now): (&ToolCall, &ToolCall)| (&before.end, &before.attachments) == (&now.end, &now.attachments);
@@ -186,12 +191,15 @@ impl Dialogue {
             }
         }
         let with_ends = add_call_ends(Thread::from_iterations(vec![reopened]), ended);
-        let changed = with_ends.complete_iteration((self.now)()).into_iterations().pop();
+        let changed = with_ends
+            .complete_current_iteration((self.now)())
+            .into_iterations()
+            .pop();
         (changed.unwrap_or_default(), true)
     }
 
     /// Runs a round to its end, and adds the result to the state.
-    async fn finish_round(&self, start: DialogueInput, state: &mut ReplayState) -> Result<(), DialogueError> {
+    async fn run_round_to_end(&self, start: DialogueStreamInput, state: &mut ReplayState) -> Result<(), DialogueError> {
         let thread = std::mem::take(&mut state.thread);
         let stream = DialogueStream::new(self, thread, start, self.max_iterations);
         match stream.await {
@@ -223,11 +231,11 @@ impl ReplayState {
 }
 
 /// Returns whether the iteration starts with a user message that is not a correction request.
-fn opens_round(iterations: &[ThreadIteration], at: usize) -> bool {
-    let is_rejected = |iteration: &ThreadIteration| iteration.metadata.contains_key(REJECTED);
+fn starts_with_user_message(iterations: &[ThreadIteration], at: usize) -> bool {
+    let is_rejected = |iteration: &ThreadIteration| iteration.metadata.contains_key(REJECTED_KEY);
     let is_correction = at > 0 && is_rejected(&iterations[at - 1]);
     let messages = &iterations[at].messages;
-    !is_correction && messages.iter().any(|message| message.role == Role::User)
+    !is_correction && messages.iter().any(|message| message.role == MessageRole::User)
 }
 
 /// Copies the call without its end.
@@ -254,7 +262,7 @@ fn find_first_change(recorded: &Thread, replayed: &Thread) -> Option<u32> {
 
 /// Returns whether both iterations have equal messages and equal calls, apart from ids and times.
 fn has_same_content(one: &ThreadIteration, other: &ThreadIteration) -> bool {
-    let texts = |iteration: &ThreadIteration| -> Vec<(Role, String)> {
+    let texts = |iteration: &ThreadIteration| -> Vec<(MessageRole, String)> {
         let messages = iteration.messages.iter();
         let text = |message: &Message| (message.role, message.content.clone());
         messages.map(text).collect()

@@ -6,16 +6,17 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::shortened_request::{
-    drop_older_half_if_too_long, drop_oldest_to_fit, estimate_message_tokens as tokens_of, merge_retried_answer,
-    overhead_tokens,
+    drop_older_half_if_too_long, drop_oldest_messages_to_fit, estimate_message_tokens as tokens_of,
+    merge_retried_answer, overhead_tokens,
 };
-use super::tools::ReplyCalls;
+use super::tools::ReplyToolCalls;
 use super::{Dialogue, DialogueErrorKind, ModelTools, UnsentIterations, WindowInput, WindowOutput};
-use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
+use ensemble_core::runner::{AttemptLedger, ExecutionRecorder};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::{
-    Attachment, ExecutionRef, LEFT_OUT, LiveOutput, Message, OPTIONS, Role, SYSTEM_PROMPT, StopReason, TASK, Thread,
-    ThreadGrowthError, ThreadIteration, ToolCall, make_call_ids_unique,
+    Attachment, ExecutionAttemptRef, LEFT_OUT_KEY, LiveOutputReceiver, Message, MessageRole, REQUEST_OPTIONS_KEY,
+    SYSTEM_PROMPT_KEY, StopReason, TASK_KEY, Thread, ThreadAppendError, ThreadIteration, ToolCall,
+    make_call_ids_unique,
 };
 use ensemble_language::data::{ModelUsage, RemainingBudget};
 use ensemble_language::ensemble::TokenPrice;
@@ -38,7 +39,7 @@ pub struct RoundParameters {
     /// The system message for each profile in the chain of the model. If this is empty, that of the dialogue is used.
     pub systems: Vec<Option<String>>,
     /// The execution that makes the requests.
-    pub source: ExecutionRef,
+    pub source: ExecutionAttemptRef,
     /// The number of requests before the attempt.
     pub requests_made: u64,
     /// The number of requests before the attempt that wrote summaries.
@@ -52,7 +53,7 @@ pub struct RoundParameters {
     /// The message that is remembered in place of `text`, if it is another.
     pub remembered_text: Option<String>,
     /// Records the replies that call tools, and the calls.
-    pub records: ExecutionRecords,
+    pub records: ExecutionRecorder,
     /// The options that the thread states from the new user message on.
     pub options: Option<Value>,
     /// The iteration that the round continues, instead of a request with `text`. If it has calls, those that have not
@@ -64,7 +65,7 @@ pub struct RoundParameters {
 
 /// Result of a round that has its final reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RoundResult {
+pub struct FinishedRound {
     /// The text of the final reply.
     pub text: String,
     /// Why the model stopped: [`StopReason::EndTurn`], or [`StopReason::MaxTokens`] if the text is cut off.
@@ -88,10 +89,12 @@ impl Dialogue {
         &self,
         opening: RoundParameters,
         tools: &dyn ModelTools,
-        live_output: &dyn LiveOutput,
+        live_output: &dyn LiveOutputReceiver,
         ledger: &AttemptLedger,
     ) -> RoundEnd {
-        let end = self.request_until_reply(&opening, tools, live_output, ledger).await;
+        let end = self
+            .request_until_final_reply(&opening, tools, live_output, ledger)
+            .await;
         let reason = end
             .as_ref()
             .map_or_else(DialogueErrorKind::stop_reason, |(_, reason)| Some(*reason));
@@ -100,11 +103,11 @@ impl Dialogue {
     }
 
     /// Requests replies and performs their tool calls until a reply has no tool calls.
-    async fn request_until_reply(
+    async fn request_until_final_reply(
         &self,
         opening: &RoundParameters,
         tools: &dyn ModelTools,
-        live_output: &dyn LiveOutput,
+        live_output: &dyn LiveOutputReceiver,
         ledger: &AttemptLedger,
     ) -> RoundEnd {
         let mut going_on = self.open_exchange(opening, tools, ledger).await?;
@@ -112,15 +115,17 @@ impl Dialogue {
             let (specs, calls) = match going_on.take() {
                 Some(continuation) => continuation,
                 None => {
-                    let (specs, reply) = self.request_traced_reply(opening, tools, live_output, ledger).await?;
+                    let (specs, reply) = self
+                        .request_and_trace_reply(opening, tools, live_output, ledger)
+                        .await?;
                     if reply.tool_calls.is_empty() {
                         return Ok((reply.text, reply.stop_reason));
                     }
-                    record_iteration(ledger, &opening.records, (self.now)()).await;
+                    complete_and_record_iteration(ledger, &opening.records, (self.now)()).await;
                     (specs, reply.tool_calls)
                 }
             };
-            let calling = ReplyCalls {
+            let calling = ReplyToolCalls {
                 tools,
                 specs: &specs,
                 source: &opening.source,
@@ -134,15 +139,19 @@ impl Dialogue {
             if !requests.is_empty() {
                 return Err(DialogueErrorKind::Waits(requests));
             }
-            let is_last = ledger.with_exchange(|exchange| exchange.exceeded_max_iterations(opening.max_requests));
-            ledger.change_exchange(|exchange| {
+            let is_last = ledger.read_exchange(|exchange| exchange.exceeded_max_iterations(opening.max_requests));
+            ledger.update_exchange(|exchange| {
                 let extended = exchange.add_tool_results(results, (self.now)());
-                extended.unwrap_or_else(ThreadGrowthError::into_thread)
+                extended.unwrap_or_else(ThreadAppendError::into_thread)
             });
             if is_last {
                 return Err(DialogueErrorKind::MaxTurnRequests(opening.max_requests));
             }
-            if let Some(limit) = opening.remaining.subtract_usage(ledger.usage()).find_exhausted_limit() {
+            if let Some(limit) = opening
+                .remaining
+                .subtract_usage(ledger.usage_so_far())
+                .find_exhausted_limit()
+            {
                 return Err(DialogueErrorKind::UsedUp(limit));
             }
         }
@@ -158,29 +167,29 @@ impl Dialogue {
         let Some(iteration) = &opening.goes_on else {
             let messages = vec![Message {
                 attachments: opening.attachments.clone(),
-                ..Message::new(Role::User, opening.text.clone())
+                ..Message::new(MessageRole::User, opening.text.clone())
             }];
-            ledger.begin_round(Thread::default(), 0);
-            ledger.change_exchange(|exchange| {
-                let mut exchange = exchange.open_iteration(messages, (self.now)());
+            ledger.start_round(Thread::default(), 0);
+            ledger.update_exchange(|exchange| {
+                let mut exchange = exchange.start_iteration(messages, (self.now)());
                 if let Some(Some(system)) = opening.systems.first() {
-                    exchange = exchange.add_metadata(SYSTEM_PROMPT, system.as_str());
+                    exchange = exchange.set_metadata(SYSTEM_PROMPT_KEY, system.as_str());
                 }
                 if let Some(options) = &opening.options {
-                    exchange = exchange.add_metadata(OPTIONS, options.clone());
+                    exchange = exchange.set_metadata(REQUEST_OPTIONS_KEY, options.clone());
                 }
                 match &opening.remembered_text {
-                    Some(text) => exchange.add_metadata(TASK, text.as_str()),
+                    Some(text) => exchange.set_metadata(TASK_KEY, text.as_str()),
                     None => exchange,
                 }
             });
             return Ok(None);
         };
         if iteration.tool_calls.is_empty() {
-            ledger.begin_round(Thread::from_iterations(vec![iteration.clone()]), 0);
+            ledger.start_round(Thread::from_iterations(vec![iteration.clone()]), 0);
             return Ok(None);
         }
-        ledger.begin_round(Thread::from_iterations(vec![iteration.clone()]), 1);
+        ledger.start_round(Thread::from_iterations(vec![iteration.clone()]), 1);
         let open_calls: Vec<ToolCall> = iteration
             .tool_calls
             .iter()
@@ -193,61 +202,61 @@ impl Dialogue {
     }
 
     /// Makes one request and adds the reply to the exchange. Returns the reply and the tools of the request.
-    pub(crate) async fn request_traced_reply(
+    pub(crate) async fn request_and_trace_reply(
         &self,
         opening: &RoundParameters,
         tools: &dyn ModelTools,
-        live_output: &dyn LiveOutput,
+        live_output: &dyn LiveOutputReceiver,
         ledger: &AttemptLedger,
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), DialogueErrorKind> {
-        let traced_request = self.open_traced_request(ledger);
-        let replied = self.request_untraced_reply(opening, tools, live_output, ledger).await;
+        let traced_request = self.collect_traced_request(ledger);
+        let replied = self.request_and_record_reply(opening, tools, live_output, ledger).await;
         self.trace_request(traced_request, replied.as_ref().map(|(_, reply)| reply), ledger);
         replied
     }
 
     /// Makes one request and adds the reply to the exchange. A refusal is an error.
-    async fn request_untraced_reply(
+    async fn request_and_record_reply(
         &self,
         opening: &RoundParameters,
         tools: &dyn ModelTools,
-        live_output: &dyn LiveOutput,
+        live_output: &dyn LiveOutputReceiver,
         ledger: &AttemptLedger,
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), DialogueErrorKind> {
         // Asked each time: a server may have changed its tools.
         let specs = tools.list_specs().await.map_err(DialogueErrorKind::Tools)?;
         let mut reply = self
-            .send_selected_messages(opening, &specs, live_output, ledger)
+            .request_with_selected_messages(opening, &specs, live_output, ledger)
             .await?;
-        ledger.with_exchange(|exchange| make_call_ids_unique(&mut reply.tool_calls, [&opening.thread, exchange]));
-        ledger.change_exchange(|exchange| {
+        ledger.read_exchange(|exchange| make_call_ids_unique(&mut reply.tool_calls, [&opening.thread, exchange]));
+        ledger.update_exchange(|exchange| {
             let extended = exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone());
-            let exchange = extended.unwrap_or_else(ThreadGrowthError::into_thread);
-            exchange.add_reasoning(reply.reasoning.clone())
+            let exchange = extended.unwrap_or_else(ThreadAppendError::into_thread);
+            exchange.set_reply_reasoning(reply.reasoning.clone())
         });
         match reply.stop_reason {
-            StopReason::Refusal => Err(DialogueErrorKind::Refused(reply.refusal_text())),
+            StopReason::Refusal => Err(DialogueErrorKind::Refused(reply.refusal_reason_and_text())),
             _ => Ok((specs, reply)),
         }
     }
 
     /// Makes one request with the messages that the window selects.
-    async fn send_selected_messages(
+    async fn request_with_selected_messages(
         &self,
         opening: &RoundParameters,
         specs: &Arc<[ToolSpec]>,
-        live_output: &dyn LiveOutput,
+        live_output: &dyn LiveOutputReceiver,
         ledger: &AttemptLedger,
     ) -> Result<ModelReply, DialogueErrorKind> {
         let unsent = match &self.window {
             Some(window) => window.find_unsent_iterations(&opening.thread, opening.earlier).await,
             None => UnsentIterations::default(),
         };
-        let mut messages = opening.thread.to_messages_after(unsent.iterations);
-        messages.extend(ledger.with_exchange(Thread::to_messages));
-        messages.iter_mut().for_each(Message::replace_summarized_results);
+        let mut messages = opening.thread.to_messages_without_oldest(unsent.iterations);
+        messages.extend(ledger.read_exchange(Thread::to_messages));
+        messages.iter_mut().for_each(Message::use_result_summaries);
         let systems = match opening.systems.as_slice() {
-            [] => self.system_messages(),
+            [] => self.system_messages_by_profile(),
             systems => systems.to_vec(),
         };
         let system = systems.first().cloned().flatten();
@@ -270,17 +279,17 @@ impl Dialogue {
             messages: messages.to_vec(),
             source: opening.source.clone(),
             purpose: RequestPurpose::Reply,
-            requests_made: opening.requests_made + ledger.usage().own_requests(),
+            requests_made: opening.requests_made + ledger.usage_so_far().own_requests(),
             output_schema: opening.output_schema.clone(),
             tools: Arc::clone(specs),
-            request_counter: ledger.open_request(),
+            request_counter: ledger.start_request_counter(),
             clock: opening.clock.clone(),
         };
         let recent = self.window.as_ref().map_or(1, |window| window.min_recent_turns());
         let beside = overhead_tokens(system.as_deref(), specs);
         let mut dropped = fitted.dropped;
         if let Some(room) = self.model.learned_token_limit()
-            && let Some(shorter) = drop_oldest_to_fit(
+            && let Some(shorter) = drop_oldest_messages_to_fit(
                 room.saturating_sub(beside),
                 &messages,
                 task.as_ref(),
@@ -288,7 +297,7 @@ impl Dialogue {
                 dropped.as_ref(),
             )
         {
-            ledger.change_exchange(|exchange| exchange.add_metadata(DROPPED, shorter.note.clone()));
+            ledger.update_exchange(|exchange| exchange.set_metadata(DROPPED_KEY, shorter.note.clone()));
             messages = shorter.messages;
             dropped = Some(shorter.note);
         }
@@ -296,28 +305,31 @@ impl Dialogue {
         if let Some((shorter, warning)) =
             drop_older_half_if_too_long(&messages, task.as_ref(), recent, dropped.as_ref(), &mut answer)
         {
-            ledger.change_exchange(|exchange| exchange.add_metadata(DROPPED, shorter.note));
-            ledger.warn_once(warning);
+            ledger.update_exchange(|exchange| exchange.set_metadata(DROPPED_KEY, shorter.note));
+            ledger.add_warning_once(warning);
             messages = shorter.messages;
             answer = merge_retried_answer(answer, self.model.answer_query(query(&messages), live_output).await);
             if answer.result.is_ok() {
-                self.model.record_accepted_tokens(beside + tokens_of(&messages));
+                self.model.limit_later_request_tokens(beside + tokens_of(&messages));
             }
         }
-        ledger.change_exchange(|exchange| {
-            let exchange = correct_system_prompt(exchange, systems.get(answer.link).cloned().flatten());
+        ledger.update_exchange(|exchange| {
+            let exchange = set_recorded_system_prompt(exchange, systems.get(answer.link).cloned().flatten());
             match self.window.is_some() || messages.len() != message_count {
-                true => add_left_out_messages(exchange, unsent.messages, &earlier_messages, &messages),
+                true => record_left_out_ranges(exchange, unsent.messages, &earlier_messages, &messages),
                 false => exchange,
             }
         });
         // The requests of one attempt tend to have the same trouble.
-        answer.warnings.drain(..).for_each(|warning| ledger.warn_once(warning));
+        answer
+            .warnings
+            .drain(..)
+            .for_each(|warning| ledger.add_warning_once(warning));
         let reply = answer.result.map_err(DialogueErrorKind::from)?;
         let mut used = ModelUsage::default();
         add_reply_usage(&reply, answer.price, system.as_deref(), &messages, &mut used);
         ledger.add_usage(used);
-        ledger.change_exchange(|exchange| add_reply_metadata(exchange, &reply, answer.model.as_deref(), used));
+        ledger.update_exchange(|exchange| add_reply_metadata(exchange, &reply, answer.model.as_deref(), used));
         Ok(reply)
     }
 
@@ -342,10 +354,10 @@ impl Dialogue {
             unsent,
             source: &opening.source,
             clock: &opening.clock,
-            requests_made: opening.requests_made + ledger.usage().own_requests(),
-            summaries_made: opening.summaries_made + ledger.usage().summaries,
+            requests_made: opening.requests_made + ledger.usage_so_far().own_requests(),
+            summaries_made: opening.summaries_made + ledger.usage_so_far().summaries,
             earlier_dropped: ledger
-                .with_exchange(find_last_dropped_note)
+                .read_exchange(find_last_dropped_note)
                 .or_else(|| find_last_dropped_note(&opening.thread)),
             ledger,
         };
@@ -354,9 +366,12 @@ impl Dialogue {
             .await
             .map_err(|unfitted| DialogueErrorKind::Model(unfitted.error))?;
         // The requests of one attempt tend to have the same trouble.
-        fitted.warnings.drain(..).for_each(|warning| ledger.warn_once(warning));
+        fitted
+            .warnings
+            .drain(..)
+            .for_each(|warning| ledger.add_warning_once(warning));
         if let Some(dropped) = &fitted.dropped {
-            ledger.change_exchange(|exchange| exchange.add_metadata(DROPPED, dropped.clone()));
+            ledger.update_exchange(|exchange| exchange.set_metadata(DROPPED_KEY, dropped.clone()));
         }
         Ok(fitted)
     }
@@ -373,12 +388,12 @@ fn add_reply_metadata(exchange: Thread, reply: &ModelReply, model: Option<&str>,
         "estimated": used.estimated,
     });
     let exchange = match model {
-        Some(model) => exchange.add_metadata("model", model),
+        Some(model) => exchange.set_metadata("model", model),
         None => exchange,
     };
     exchange
-        .add_metadata("stop_reason", json!(reply.stop_reason))
-        .add_metadata("usage", tokens)
+        .set_metadata("stop_reason", json!(reply.stop_reason))
+        .set_metadata("usage", tokens)
 }
 
 /// Adds the ends of these calls to the exchange.
@@ -401,7 +416,7 @@ pub(crate) fn append_exchange(earlier: Thread, exchange: Vec<ThreadIteration>, u
     let thread = earlier.append_iterations(exchange);
     let thread = add_count(
         thread,
-        FURTHER_REQUESTS,
+        FURTHER_REQUESTS_KEY,
         usage.own_requests().saturating_sub(iterations),
     );
     add_count(thread, SUMMARY_COUNT, usage.summaries)
@@ -419,7 +434,7 @@ fn add_count(thread: Thread, key: &str, requests: u64) -> Thread {
 /// Counts the requests that were made for the thread.
 pub(crate) fn count_requests(thread: &Thread) -> u64 {
     let iterations = thread.iterations();
-    iterations.len() as u64 + sum_counts(thread, FURTHER_REQUESTS)
+    iterations.len() as u64 + sum_counts(thread, FURTHER_REQUESTS_KEY)
 }
 
 /// Counts the requests that wrote summaries for the thread.
@@ -438,27 +453,27 @@ fn read_count(iteration: &ThreadIteration, key: &str) -> u64 {
 }
 
 /// Metadata key for the number of requests without an iteration: failed requests and retries.
-const FURTHER_REQUESTS: &str = "further_requests";
+const FURTHER_REQUESTS_KEY: &str = "further_requests";
 
 /// Metadata key for the number of requests that wrote summaries.
 const SUMMARY_COUNT: &str = "summaries";
 
 /// The metadata key for the session of an external program.
-pub(in crate::agent) const SESSION: &str = "session";
+pub(in crate::agent) const SESSION_KEY: &str = "session";
 
 /// Replaces the system prompt in the iteration by the one that was sent: a window may drop it, and a fallback profile may have another.
-fn correct_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {
+fn set_recorded_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {
     let last = exchange.iterations().last();
-    let stated = last.and_then(|last| last.metadata.get(SYSTEM_PROMPT)?.as_str());
+    let stated = last.and_then(|last| last.metadata.get(SYSTEM_PROMPT_KEY)?.as_str());
     match (stated, sent) {
-        (Some(stated), Some(sent)) if stated != sent => exchange.add_metadata(SYSTEM_PROMPT, sent),
-        (Some(_), None) => exchange.remove_metadata(SYSTEM_PROMPT),
+        (Some(stated), Some(sent)) if stated != sent => exchange.set_metadata(SYSTEM_PROMPT_KEY, sent),
+        (Some(_), None) => exchange.remove_metadata(SYSTEM_PROMPT_KEY),
         _ => exchange,
     }
 }
 
 /// Adds the ranges of the earlier messages that the request leaves out to the metadata: unsent ones, then those of `earlier`.
-fn add_left_out_messages(exchange: Thread, unsent: usize, earlier: &[Message], sent: &[Message]) -> Thread {
+fn record_left_out_ranges(exchange: Thread, unsent: usize, earlier: &[Message], sent: &[Message]) -> Thread {
     let mut before = sent.len();
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for (at, message) in (unsent..).zip(earlier).collect::<Vec<_>>().into_iter().rev() {
@@ -479,47 +494,51 @@ fn add_left_out_messages(exchange: Thread, unsent: usize, earlier: &[Message], s
     ranges.reverse();
     match ranges.is_empty() {
         true => exchange,
-        false => exchange.add_metadata(LEFT_OUT, json!(ranges)),
+        false => exchange.set_metadata(LEFT_OUT_KEY, json!(ranges)),
     }
 }
 
 /// The metadata key for the messages that were dropped from the request.
-const DROPPED: &str = "dropped";
+const DROPPED_KEY: &str = "dropped";
 
 fn find_last_dropped_note(thread: &Thread) -> Option<Value> {
     let mut iterations = thread.iterations().iter().rev();
-    iterations.find_map(|iteration| iteration.metadata.get(DROPPED).cloned())
+    iterations.find_map(|iteration| iteration.metadata.get(DROPPED_KEY).cloned())
 }
 
 /// Adds the partial results of a stopped round: the start of a reply, and the calls that have ended.
 pub(in crate::agent) fn add_partial_results(ledger: &AttemptLedger, text: String, ended: Vec<ToolCall>) {
-    ledger.change_exchange(|exchange| match text.is_empty() {
+    ledger.update_exchange(|exchange| match text.is_empty() {
         true => exchange,
         false => exchange
             .add_assistant_message(text, Vec::new())
-            .unwrap_or_else(ThreadGrowthError::into_thread),
+            .unwrap_or_else(ThreadAppendError::into_thread),
     });
-    ledger.change_exchange(|exchange| add_call_ends(exchange, ended));
+    ledger.update_exchange(|exchange| add_call_ends(exchange, ended));
 }
 
 /// Completes and records the current iteration, with the usage since the last record.
-pub(crate) async fn record_iteration(ledger: &AttemptLedger, records: &ExecutionRecords, now: DateTime<Utc>) {
+pub(crate) async fn complete_and_record_iteration(
+    ledger: &AttemptLedger,
+    records: &ExecutionRecorder,
+    now: DateTime<Utc>,
+) {
     if !records.is_recording() {
         return;
     }
-    if let Some((mut iteration, usage)) = ledger.record_iteration() {
+    if let Some((mut iteration, usage)) = ledger.mark_iteration_recorded() {
         iteration.completed_at.get_or_insert(now);
-        records.record_reply(iteration, usage).await;
+        records.record_reply_and_wait(iteration, usage).await;
     }
 }
 
 /// Marks the current iteration as completed.
 pub(crate) fn complete_iteration(ledger: &AttemptLedger, at: DateTime<Utc>, reason: Option<StopReason>) {
-    ledger.change_exchange(|exchange| match reason {
+    ledger.update_exchange(|exchange| match reason {
         Some(reason) => exchange
-            .complete_iteration(at)
-            .add_metadata("stop_reason", json!(reason)),
-        None => exchange.complete_iteration(at),
+            .complete_current_iteration(at)
+            .set_metadata("stop_reason", json!(reason)),
+        None => exchange.complete_current_iteration(at),
     });
 }
 
@@ -550,7 +569,7 @@ fn count_reply_tokens(reply: &ModelReply, system: Option<&str>, messages: &[Mess
     }
     let of_call = |call: &ToolCall| {
         estimate_tokens(&call.arguments.to_string())
-            + estimate_tokens(&call.result_text())
+            + estimate_tokens(&call.text_for_model())
             + estimate_result_file_tokens(call)
     };
     let read = messages.iter().map(|message| {

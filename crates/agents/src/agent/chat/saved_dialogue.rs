@@ -12,7 +12,7 @@ impl Dialogue {
     /// Converts the options that a thread stores to JSON: the model, its parameters and the maximum number of requests.
     ///
     /// Leaves out addresses, key names, headers, tools and context windows.
-    pub(super) fn options_to_json(&self) -> Value {
+    pub(super) fn stored_options_to_json(&self) -> Value {
         let mut options = Map::new();
         if let Some(link) = self.model.profiles().next() {
             let profile = &link.profile;

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use crate::agent::window::tokens::TokenCounter;
 use ensemble_core::thread::Message;
-use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
+use ensemble_core::thread::window::{
+    ThreadSize, TrimInput, TrimRules, TurnRetention, WindowLimits, select_messages_to_send,
+};
 use ensemble_models::{ModelErrorKind, ModelQueryResult, ToolSpec, estimate_tokens};
 
 /// Messages of a request without the dropped ones, with a note about the dropped ones.
@@ -30,7 +32,7 @@ pub(crate) fn estimate_message_tokens(messages: &[Message]) -> u64 {
 }
 
 /// Drops the oldest messages if the request has more estimated tokens than `room`. Returns `None` if nothing can or must be dropped.
-pub(crate) fn drop_oldest_to_fit(
+pub(crate) fn drop_oldest_messages_to_fit(
     room: u64,
     messages: &[Message],
     task: Option<&Message>,
@@ -44,12 +46,12 @@ pub(crate) fn drop_oldest_to_fit(
         },
         keeps_system: true,
         min_recent_turns,
-        keep: RetentionPolicy::Latest,
+        keep: TurnRetention::Latest,
         in_place: ThreadSize::default(),
     };
     let tokens = TokenCounter::default().count_each_message(messages);
     let full_thread = trimmable_thread(messages, &tokens, task);
-    let left_out = trim_thread(&rules, &full_thread).dropped;
+    let left_out = select_messages_to_send(&rules, &full_thread).dropped;
     (!left_out.is_empty()).then(|| drop_messages(&full_thread, &left_out, before))
 }
 
@@ -71,7 +73,7 @@ pub(crate) fn drop_older_half_if_too_long(
         .filter(|error| error.kind == ModelErrorKind::ContextTooLong)?;
     let tokens = TokenCounter::default().count_each_message(messages);
     let full_thread = trimmable_thread(messages, &tokens, task);
-    let left_out = full_thread.list_older_half(min_recent_turns);
+    let left_out = full_thread.list_older_half_of_droppable(min_recent_turns);
     if left_out.is_empty() {
         let stays = "the instructions, the task and the latest messages are always sent";
         error.message = format!("{error}; nothing can be left out of the request: {stays}");
@@ -82,9 +84,9 @@ pub(crate) fn drop_older_half_if_too_long(
 }
 
 /// Wraps the messages and their token counts for trimming. The task and later messages stay.
-fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option<&Message>) -> ThreadToTrim<'a> {
+fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option<&Message>) -> TrimInput<'a> {
     let is_task = |message: &Message| Some(message) == task;
-    ThreadToTrim {
+    TrimInput {
         system: None,
         messages,
         tokens,
@@ -93,17 +95,17 @@ fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option
 }
 
 /// Removes the messages at these sorted indexes, and creates the note.
-fn drop_messages(whole: &ThreadToTrim<'_>, left_out: &[usize], before: Option<&Value>) -> ShortenedRequest {
+fn drop_messages(whole: &TrimInput<'_>, left_out: &[usize], before: Option<&Value>) -> ShortenedRequest {
     let is_sent = |at: &usize| left_out.binary_search(at).is_err();
     let sent_indexes = (0..whole.messages.len()).filter(is_sent);
     ShortenedRequest {
         messages: sent_indexes.map(|at| whole.messages[at].clone()).collect(),
-        note: add_dropped_note(before, whole.sum_sizes(left_out.iter().copied())),
+        note: merge_dropped_note(before, whole.sum_sizes(left_out.iter().copied())),
     }
 }
 
 /// Adds the size of the dropped messages to the earlier note.
-fn add_dropped_note(before: Option<&Value>, size: ThreadSize) -> Value {
+fn merge_dropped_note(before: Option<&Value>, size: ThreadSize) -> Value {
     let mut note = before.cloned().unwrap_or_else(|| json!({"messages": 0, "tokens": 0}));
     for (key, more) in [("messages", size.messages), ("tokens", size.tokens)] {
         note[key] = json!(note[key].as_u64().unwrap_or_default() + more);

@@ -4,12 +4,12 @@ use std::ops::{Deref, DerefMut};
 
 use super::error::CALL_NOT_MADE;
 use super::round::{add_call_ends, append_exchange, complete_iteration};
-use super::tools::ReplyCalls;
-use super::{Dialogue, DialogueError, DialogueErrorKind, ModelTools, RoundResult};
+use super::tools::ReplyToolCalls;
+use super::{Dialogue, DialogueError, DialogueErrorKind, FinishedRound, ModelTools};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
-    Message, NoLiveOutput, OPTIONS, Role, SYSTEM_PROMPT, StopReason, Thread, ThreadIteration, ToolCall, ToolEnd,
-    UNKNOWN_FATE,
+    INTERRUPTED_CALL_ERROR, IgnoredLiveOutput, Message, MessageRole, REQUEST_OPTIONS_KEY, SYSTEM_PROMPT_KEY,
+    StopReason, Thread, ThreadIteration, ToolCall, ToolCallEnd,
 };
 use ensemble_language::data::ModelUsage;
 
@@ -22,7 +22,7 @@ pub enum DialogueStepResult {
     /// before.
     AskModel(PendingToolCalls),
     /// The model has sent its final reply.
-    Done(RoundResult),
+    Done(FinishedRound),
 }
 
 /// Calls of one reply with their thread. Derefs to a list of [`ToolCall`], and converts to the thread with `.into()`.
@@ -58,18 +58,18 @@ impl From<PendingToolCalls> for Thread {
     fn from(calls: PendingToolCalls) -> Self {
         let mut iterations = calls.thread.into_iterations();
         if let Some(last) = iterations.last_mut() {
-            replace_calls(last, calls.calls);
+            replace_calls_by_id(last, calls.calls);
         }
         Self::from_iterations(iterations)
     }
 }
 
 /// Replaces calls by id. Sets an error on open calls that are missing in `calls`.
-fn replace_calls(iteration: &mut ThreadIteration, mut calls: Vec<ToolCall>) {
+fn replace_calls_by_id(iteration: &mut ThreadIteration, mut calls: Vec<ToolCall>) {
     for call in &mut iteration.tool_calls {
         match calls.iter().position(|changed| changed.id == call.id) {
             Some(at) => *call = calls.remove(at),
-            None if call.end.is_none() => call.end = Some(ToolEnd::Error(CALL_NOT_MADE.to_owned())),
+            None if call.end.is_none() => call.end = Some(ToolCallEnd::Error(CALL_NOT_MADE.to_owned())),
             None => {}
         }
     }
@@ -87,15 +87,15 @@ enum NextStepAction {
 impl Dialogue {
     /// Appends the user message `text` to the thread, for [`Dialogue::step`].
     pub fn with_user_message(&self, thread: Thread, text: impl Into<String>) -> Thread {
-        let messages = vec![Message::new(Role::User, text)];
+        let messages = vec![Message::new(MessageRole::User, text)];
         let thread = thread
-            .close_open_calls(UNKNOWN_FATE)
-            .open_iteration(messages, (self.now)());
-        let thread = match self.system_messages().into_iter().next().flatten() {
-            Some(system) => thread.add_metadata(SYSTEM_PROMPT, system),
+            .fail_open_calls(INTERRUPTED_CALL_ERROR)
+            .start_iteration(messages, (self.now)());
+        let thread = match self.system_messages_by_profile().into_iter().next().flatten() {
+            Some(system) => thread.set_metadata(SYSTEM_PROMPT_KEY, system),
             None => thread,
         };
-        thread.add_metadata(OPTIONS, self.options_to_json())
+        thread.set_metadata(REQUEST_OPTIONS_KEY, self.stored_options_to_json())
     }
 
     /// Performs one step: one request, or all open calls of the last reply in parallel. Does nothing if the thread has its final reply.
@@ -140,7 +140,7 @@ impl Dialogue {
         match find_next_action(&thread) {
             Some(NextStepAction::Request) => self.run_request_step(thread).await,
             Some(NextStepAction::Calls(calls)) => self.run_calls_step(thread, calls).await,
-            Some(NextStepAction::Nothing(text)) => Ok(DialogueStepResult::Done(RoundResult {
+            Some(NextStepAction::Nothing(text)) => Ok(DialogueStepResult::Done(FinishedRound {
                 text,
                 stop_reason: StopReason::EndTurn,
                 thread,
@@ -158,14 +158,14 @@ impl Dialogue {
         let open = iterations.pop_if(|last| last.tool_calls.is_empty() && last.completed_at.is_none());
         let exchange = match open {
             Some(open) => Thread::from_iterations(vec![open]),
-            None => Thread::default().open_iteration(Vec::new(), (self.now)()),
+            None => Thread::default().start_iteration(Vec::new(), (self.now)()),
         };
-        let earlier = Thread::from_iterations(iterations).complete_iteration((self.now)());
+        let earlier = Thread::from_iterations(iterations).complete_current_iteration((self.now)());
         let ledger = AttemptLedger::default();
-        ledger.begin_round(exchange, 0);
+        ledger.start_round(exchange, 0);
         let opening = self.default_round_parameters(earlier.clone(), String::new(), 1);
         let replied = self
-            .request_traced_reply(&opening, &self.tools, &NoLiveOutput, &ledger)
+            .request_and_trace_reply(&opening, &self.tools, &IgnoredLiveOutput, &ledger)
             .await;
         if !matches!(&replied, Ok((_, reply)) if !reply.tool_calls.is_empty()) {
             let reason = match &replied {
@@ -174,10 +174,10 @@ impl Dialogue {
             };
             complete_iteration(&ledger, (self.now)(), reason);
         }
-        let (usage, warnings) = (ledger.usage(), ledger.take_warnings());
-        let thread = append_exchange(earlier, ledger.close_round().into_iterations(), usage);
+        let (usage, warnings) = (ledger.usage_so_far(), ledger.take_warnings());
+        let thread = append_exchange(earlier, ledger.end_round().into_iterations(), usage);
         match replied {
-            Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(DialogueStepResult::Done(RoundResult {
+            Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(DialogueStepResult::Done(FinishedRound {
                 text: reply.text,
                 stop_reason: reply.stop_reason,
                 thread,
@@ -191,7 +191,7 @@ impl Dialogue {
                 thread,
             })),
             Err(cause) => Err(DialogueError {
-                thread: thread.close_open_calls(cause.open_call_error()),
+                thread: thread.fail_open_calls(cause.open_call_error()),
                 cause,
                 usage: Box::new(usage),
                 warnings,
@@ -207,21 +207,21 @@ impl Dialogue {
         };
         let opening = self.default_round_parameters(Thread::default(), String::new(), 1);
         let ledger = AttemptLedger::default();
-        let calling = ReplyCalls {
+        let calling = ReplyToolCalls {
             tools: &self.tools,
             specs: &specs,
             source: &opening.source,
-            live_output: &NoLiveOutput,
+            live_output: &IgnoredLiveOutput,
             records: &opening.records,
             ledger: &ledger,
         };
         let call_ends = calling.perform_and_record_calls(calls).await;
         self.trace_ended_calls(&call_ends, &ledger);
-        let thread = add_call_ends(thread, call_ends).complete_iteration((self.now)());
+        let thread = add_call_ends(thread, call_ends).complete_current_iteration((self.now)());
         let last = thread.iterations().last();
         Ok(DialogueStepResult::AskModel(PendingToolCalls {
             calls: last.map(|last| last.tool_calls.clone()).unwrap_or_default(),
-            usage: ledger.usage(),
+            usage: ledger.usage_so_far(),
             warnings: ledger.take_warnings(),
             thread,
         }))
@@ -236,7 +236,7 @@ fn find_next_action(thread: &Thread) -> Option<NextStepAction> {
         return Some(NextStepAction::Calls(open));
     }
     match last.messages.last() {
-        Some(last) if thread.is_ended() => Some(NextStepAction::Nothing(last.content.clone())),
+        Some(last) if thread.has_final_reply() => Some(NextStepAction::Nothing(last.content.clone())),
         _ => Some(NextStepAction::Request),
     }
 }

@@ -10,16 +10,16 @@ use std::task::{Context, Poll};
 use futures_util::{Stream, StreamExt};
 
 use super::round::{RoundEnd, add_partial_results, append_exchange, complete_iteration};
-use super::{BoxFuture, Dialogue, DialogueError, DialogueErrorKind, RoundParameters, RoundResult};
+use super::{BoxFuture, Dialogue, DialogueError, DialogueErrorKind, FinishedRound, RoundParameters};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
-    ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ThreadIteration, ThreadStatus, ToolCall,
-    UNKNOWN_FATE,
+    ExecutionAttemptRef, INTERRUPTED_CALL_ERROR, LiveOutputReceiver, LiveUpdate, Message, MessageRole, StopReason,
+    Thread, ThreadIteration, ThreadStatus, ToolCall,
 };
 
 /// Input of a [`DialogueStream`]: a new user message, or the thread as it is.
 #[derive(Debug)]
-pub(crate) enum DialogueInput {
+pub(crate) enum DialogueStreamInput {
     /// A new message of the user.
     Message(Message),
     /// The thread continues without a new message.
@@ -129,8 +129,8 @@ impl StreamItemCollector {
     }
 }
 
-impl LiveOutput for StreamItemCollector {
-    fn receive_update(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
+impl LiveOutputReceiver for StreamItemCollector {
+    fn receive_update(&self, _: &ExecutionAttemptRef, update: LiveUpdate<'_>) {
         let mut output = self.lock();
         match update {
             LiveUpdate::Text(text) => {
@@ -138,9 +138,9 @@ impl LiveOutput for StreamItemCollector {
                 output.pieces.push_back(StreamItem::Text(text.to_owned()));
             }
             LiveUpdate::ToolEnded(call) => {
-                let text = self.ledger.with_exchange(|exchange| {
+                let text = self.ledger.read_exchange(|exchange| {
                     let iterations = exchange.iterations().last();
-                    iterations.and_then(|last| last.text_with_calls().map(str::to_owned))
+                    iterations.and_then(|last| last.text_beside_tool_calls().map(str::to_owned))
                 });
                 output.ended_calls.push(call.clone());
                 output.pieces.push_back(StreamItem::Tool(ToolCallMessage {
@@ -164,7 +164,7 @@ impl LiveOutput for StreamItemCollector {
 
 impl<'a> DialogueStream<'a> {
     /// Prepares the round without starting it. An invalid thread becomes an error of the stream.
-    pub(crate) fn new(dialogue: &'a Dialogue, thread: Thread, start: DialogueInput, max_requests: u32) -> Self {
+    pub(crate) fn new(dialogue: &'a Dialogue, thread: Thread, start: DialogueStreamInput, max_requests: u32) -> Self {
         let ledger = AttemptLedger::default();
         let stream_output = Arc::new(StreamItemCollector {
             state: Mutex::default(),
@@ -211,12 +211,12 @@ impl<'a> DialogueStream<'a> {
     ///
     /// # Errors
     /// [`DialogueError`]: the round failed. The thread in the error can be continued.
-    pub async fn finish(mut self) -> Result<RoundResult, DialogueError> {
+    pub async fn finish(mut self) -> Result<FinishedRound, DialogueError> {
         while self.next().await.is_some() {}
-        let (usage, warnings) = (self.ledger.usage(), self.ledger.take_warnings());
-        let thread = append_exchange(self.earlier, self.ledger.close_round().into_iterations(), usage);
+        let (usage, warnings) = (self.ledger.usage_so_far(), self.ledger.take_warnings());
+        let thread = append_exchange(self.earlier, self.ledger.end_round().into_iterations(), usage);
         match self.end.unwrap_or(Err(DialogueErrorKind::NotEnded)) {
-            Ok((text, stop_reason)) => Ok(RoundResult {
+            Ok((text, stop_reason)) => Ok(FinishedRound {
                 text,
                 stop_reason,
                 thread,
@@ -224,7 +224,7 @@ impl<'a> DialogueStream<'a> {
                 warnings,
             }),
             Err(cause) => Err(DialogueError {
-                thread: thread.close_open_calls(cause.open_call_error()),
+                thread: thread.fail_open_calls(cause.open_call_error()),
                 cause,
                 usage: Box::new(usage),
                 warnings,
@@ -258,8 +258,9 @@ impl<'a> DialogueStream<'a> {
             add_partial_results(&self.ledger, output.reply, output.ended_calls);
             complete_iteration(&self.ledger, (self.dialogue.now)(), Some(StopReason::Cancelled));
         }
-        let exchange = self.ledger.close_round();
-        append_exchange(self.earlier, exchange.into_iterations(), self.ledger.usage()).close_open_calls(UNKNOWN_FATE)
+        let exchange = self.ledger.end_round();
+        append_exchange(self.earlier, exchange.into_iterations(), self.ledger.usage_so_far())
+            .fail_open_calls(INTERRUPTED_CALL_ERROR)
     }
 
     /// Returns the reason why the model stopped. Returns `None` while the round is running, or if the error has no stop reason.
@@ -279,28 +280,28 @@ impl Dialogue {
     fn prepare_round(
         &self,
         thread: Thread,
-        start: DialogueInput,
+        start: DialogueStreamInput,
     ) -> Result<(Thread, RoundParameters), (Thread, DialogueErrorKind)> {
         let status = thread.status();
         let text = match (start, status) {
-            (DialogueInput::Message(_), ThreadStatus::InProgress) if ends_with_user_message(&thread) => {
+            (DialogueStreamInput::Message(_), ThreadStatus::InProgress) if ends_with_user_message(&thread) => {
                 return Err((thread, DialogueErrorKind::Unanswered));
             }
-            (DialogueInput::Message(message), _) => {
-                let earlier = thread.close_open_calls(UNKNOWN_FATE);
+            (DialogueStreamInput::Message(message), _) => {
+                let earlier = thread.fail_open_calls(INTERRUPTED_CALL_ERROR);
                 let opening = RoundParameters {
                     attachments: message.attachments,
                     ..self.default_round_parameters(earlier.clone(), message.content, self.max_iterations)
                 };
                 return Ok((earlier, opening));
             }
-            (DialogueInput::Continuation, ThreadStatus::Empty) => {
+            (DialogueStreamInput::Continuation, ThreadStatus::Empty) => {
                 return Err((thread, DialogueErrorKind::NothingSaid));
             }
-            (DialogueInput::Continuation, ThreadStatus::Complete) => {
+            (DialogueStreamInput::Continuation, ThreadStatus::Complete) => {
                 return Err((thread, DialogueErrorKind::Complete));
             }
-            (DialogueInput::Continuation, _) => String::new(),
+            (DialogueStreamInput::Continuation, _) => String::new(),
         };
         let mut iterations = thread.into_iterations();
         // A request that failed has an iteration of its own, and so have the results of calls.
@@ -309,14 +310,14 @@ impl Dialogue {
             calls => calls.iter().all(|call| call.end.is_some()),
         };
         let continued = match iterations.last() {
-            Some(last) if is_finished(last) => Thread::default().open_iteration(Vec::new(), (self.now)()),
+            Some(last) if is_finished(last) => Thread::default().start_iteration(Vec::new(), (self.now)()),
             _ => Thread::from_iterations(iterations.pop().into_iter().collect()),
         };
         let continued = continued.into_iterations().pop().map(|last| ThreadIteration {
             completed_at: None,
             ..last
         });
-        let earlier = Thread::from_iterations(iterations).complete_iteration((self.now)());
+        let earlier = Thread::from_iterations(iterations).complete_current_iteration((self.now)());
         let opening = RoundParameters {
             goes_on: continued,
             ..self.default_round_parameters(earlier.clone(), text, self.max_iterations)
@@ -330,12 +331,15 @@ fn list_new_user_messages(opening: &RoundParameters) -> Vec<Message> {
     match &opening.goes_on {
         None => vec![Message {
             attachments: opening.attachments.clone(),
-            ..Message::new(Role::User, opening.text.clone())
+            ..Message::new(MessageRole::User, opening.text.clone())
         }],
         Some(iteration) if iteration.has_reply() => Vec::new(),
         Some(iteration) => {
             let messages = iteration.messages.iter();
-            messages.filter(|message| message.role == Role::User).cloned().collect()
+            messages
+                .filter(|message| message.role == MessageRole::User)
+                .cloned()
+                .collect()
         }
     }
 }
@@ -343,12 +347,12 @@ fn list_new_user_messages(opening: &RoundParameters) -> Vec<Message> {
 /// Returns whether the last message of the thread is from the user.
 fn ends_with_user_message(thread: &Thread) -> bool {
     let last = thread.iterations().last().and_then(|last| last.messages.last());
-    last.is_some_and(|message| message.role == Role::User)
+    last.is_some_and(|message| message.role == MessageRole::User)
 }
 
 /// Waits for the end, like [`DialogueStream::finish`].
 impl<'a> IntoFuture for DialogueStream<'a> {
-    type Output = Result<RoundResult, DialogueError>;
+    type Output = Result<FinishedRound, DialogueError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -371,7 +375,7 @@ impl Stream for DialogueStream<'_> {
             && let Poll::Ready(end) = round.as_mut().poll(context)
         {
             let last = match &end {
-                Ok((text, _)) => StreamItem::Final(Message::new(Role::Assistant, text.clone())),
+                Ok((text, _)) => StreamItem::Final(Message::new(MessageRole::Assistant, text.clone())),
                 Err(cause) => StreamItem::Failed(cause.clone()),
             };
             this.stream_output.lock().pieces.push_back(last);

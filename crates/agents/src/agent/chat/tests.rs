@@ -6,8 +6,8 @@ use serde_json::json;
 use super::*;
 use crate::agent::AttemptLedger;
 use crate::agent::fixtures::Prepared;
-use ensemble_core::runner::ExecutionRecords;
-use ensemble_core::thread::{Role, ToolCall, ToolEnd};
+use ensemble_core::runner::ExecutionRecorder;
+use ensemble_core::thread::{MessageRole, ToolCall, ToolCallEnd};
 use ensemble_language::data::{Cost, RemainingBudget};
 use ensemble_language::ensemble::{ModelProfile, TokenPrice};
 use ensemble_language::profiles::ChainedProfile;
@@ -46,7 +46,7 @@ impl ModelTools for Sums {
             tokio::task::yield_now().await;
             self.running.lock().unwrap().0 -= 1;
             let n = call.arguments["n"].as_i64().unwrap_or_default();
-            call.with_end(ToolEnd::Result(json!(n * 2)), 0.0)
+            call.with_end(ToolCallEnd::Result(json!(n * 2)), 0.0)
         })
     }
 }
@@ -113,26 +113,29 @@ async fn text_tools_and_the_last_word_come_as_they_are_said() {
     let [user, first, second, StreamItem::Tool(tool), third, fourth, last] = &pieces[..] else {
         panic!("{pieces:?}");
     };
-    assert_eq!(user, &StreamItem::User(Message::new(Role::User, "Twice 21?")));
+    assert_eq!(user, &StreamItem::User(Message::new(MessageRole::User, "Twice 21?")));
     assert_eq!(
         (tool.text.as_str(), tool.to_string().as_str()),
         ("Let me see.", r#"double({"n":21}) -> 42"#)
     );
     assert_eq!([first, second], [&text("Let m"), &text("e see.")]);
-    assert_eq!((tool.result_text().as_str(), tool.name.as_str()), ("42", "double"));
+    assert_eq!((tool.text_for_model().as_str(), tool.name.as_str()), ("42", "double"));
     assert_eq!([third, fourth], [&text("It i"), &text("s 42.")]);
-    assert_eq!(last, &StreamItem::Final(Message::new(Role::Assistant, "It is 42.")));
+    assert_eq!(
+        last,
+        &StreamItem::Final(Message::new(MessageRole::Assistant, "It is 42."))
+    );
 
     let ended = stream.finish().await.expect("has ended");
     assert_eq!((ended.text.as_str(), ended.thread.iterations().len()), ("It is 42.", 2));
-    assert!(ended.thread.is_ended());
+    assert!(ended.thread.has_final_reply());
     let asked = fake.asked.lock().unwrap();
     assert_eq!(
         asked[1].messages.len(),
         3,
         "instructions, question, and the reply with its call"
     );
-    assert_eq!(asked[1].messages[2].tool_calls[0].result_text(), "42");
+    assert_eq!(asked[1].messages[2].tool_calls[0].text_for_model(), "42");
     assert_eq!((asked[0].request_number, asked[1].request_number), (1, 2));
 }
 
@@ -159,7 +162,7 @@ async fn several_tools_run_side_by_side_and_errors_go_back_to_the_model() {
     let told: Vec<String> = ended.thread.iterations()[0]
         .tool_calls
         .iter()
-        .map(ToolCall::result_text)
+        .map(ToolCall::text_for_model)
         .collect();
     assert_eq!((told[0].as_str(), told[4].as_str()), ("2", "8"));
     assert!(told[1].contains("/n: \\\"one\\\" is not of type"), "{}", told[1]);
@@ -184,7 +187,7 @@ async fn a_model_that_never_stops_calling_is_stopped() {
     let mut stream = DialogueStream::new(
         &dialogue,
         Thread::default(),
-        DialogueInput::Message(Message::new(Role::User, "go")),
+        DialogueStreamInput::Message(Message::new(MessageRole::User, "go")),
         2,
     );
     while stream.next().await.is_some() {}
@@ -201,7 +204,7 @@ fn opening(remaining: RemainingBudget) -> RoundParameters {
         attachments: Vec::new(),
         text: "go".into(),
         systems: Vec::new(),
-        source: ensemble_core::thread::ExecutionRef {
+        source: ensemble_core::thread::ExecutionAttemptRef {
             run: "".into(),
             agent: "a".into(),
             execution: 1,
@@ -213,7 +216,7 @@ fn opening(remaining: RemainingBudget) -> RoundParameters {
         remaining,
         output_schema: None,
         remembered_text: None,
-        records: ExecutionRecords::default(),
+        records: ExecutionRecorder::default(),
         options: None,
         goes_on: None,
         clock: ensemble_core::stopwatch::Stopwatch::default(),
@@ -246,18 +249,18 @@ async fn what_the_run_may_use_ends_the_calls() {
         let replies = vec![calls("long enough", &[("1", "double", json!({"n": 1}))]), says("x")];
         let (dialogue, fake, _) = priced(replies, Some(price));
         let ledger = AttemptLedger::default();
-        let silence = ensemble_core::thread::NoLiveOutput;
+        let silence = ensemble_core::thread::IgnoredLiveOutput;
         let held = dialogue.run_round(opening(remaining), &dialogue.tools, &silence, &ledger);
         let ended = held.await.map(|(text, _)| text);
         assert_eq!(
             ended,
             used_up.map_or(Ok("x".to_owned()), |limit| Err(DialogueErrorKind::UsedUp(limit))),
             "{remaining:?} {:?}",
-            ledger.usage()
+            ledger.usage_so_far()
         );
         assert_eq!(fake.asked.lock().unwrap().len(), requests, "{remaining:?}");
         if used_up.is_some() {
-            let exchange = ledger.close_round();
+            let exchange = ledger.end_round();
             assert_eq!(exchange.iterations()[0].metadata["stop_reason"], "max_tokens");
         }
     }
@@ -267,7 +270,7 @@ async fn what_the_run_may_use_ends_the_calls() {
 async fn a_request_that_nobody_waits_for_counts() {
     let (dialogue, ..) = dialogue(vec![says("It is 42.")]);
     let ledger = AttemptLedger::default();
-    let silence = ensemble_core::thread::NoLiveOutput;
+    let silence = ensemble_core::thread::IgnoredLiveOutput;
     let held = dialogue.run_round(opening(RemainingBudget::default()), &dialogue.tools, &silence, &ledger);
     assert!(held.now_or_never().is_none(), "it is in the middle of its reply");
     let made = ModelUsage {
@@ -277,26 +280,27 @@ async fn a_request_that_nobody_waits_for_counts() {
     let mut left = ledger.take_entries();
     assert_eq!(left.usage, Some(made));
     assert_eq!(left.stopped[0].usage, made, "no record contains it");
-    let request = left.take_request().expect("it was under way");
+    let request = left.take_open_request().expect("it was under way");
     assert_eq!(request.messages.len(), 1, "the message without its reply");
 }
 
 /// Returns the usage of a round.
 async fn usage_of_round(dialogue: &Dialogue, tools: &dyn ModelTools, opening: RoundParameters) -> ModelUsage {
     let ledger = AttemptLedger::default();
-    let silence = ensemble_core::thread::NoLiveOutput;
+    let silence = ensemble_core::thread::IgnoredLiveOutput;
     let end = dialogue.run_round(opening, tools, &silence, &ledger).await;
     assert!(end.is_ok(), "{end:?}");
-    ledger.usage()
+    ledger.usage_so_far()
 }
 
 #[test]
 fn an_estimate_counts_what_tools_were_asked_and_what_they_gave() {
-    let call = |result: &str| ToolCall::new("1", "look", json!({"n": 1})).with_end(ToolEnd::Result(json!(result)), 0.1);
+    let call =
+        |result: &str| ToolCall::new("1", "look", json!({"n": 1})).with_end(ToolCallEnd::Result(json!(result)), 0.1);
     let read = |result: &str| {
         let message = Message {
             tool_calls: vec![call(result)],
-            ..Message::new(Role::Assistant, "four")
+            ..Message::new(MessageRole::Assistant, "four")
         };
         let mut spent = ModelUsage::default();
         add_reply_usage(&ModelReply::from_text("four"), None, None, &[message], &mut spent);
@@ -356,8 +360,8 @@ async fn a_window_knows_the_agents_own_requests_and_may_leave_out_the_instructio
     let asked = fake.asked.lock().unwrap();
     let numbers: Vec<u64> = asked.iter().map(|request| request.request_number).collect();
     assert_eq!(numbers, [1, 2]);
-    let roles: Vec<Role> = asked[0].messages.iter().map(|message| message.role).collect();
-    assert_eq!(roles, [Role::User], "there are no instructions");
+    let roles: Vec<MessageRole> = asked[0].messages.iter().map(|message| message.role).collect();
+    assert_eq!(roles, [MessageRole::User], "there are no instructions");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ensemble_core::thread::{Thread, ThreadError};
+use ensemble_core::thread::{SavedThreadError, Thread};
 
 /// Methods of a [`Thread`] that read and write files.
 ///
@@ -62,7 +62,7 @@ pub enum ThreadFileError {
         /// The file.
         path: PathBuf,
         /// The reason.
-        source: ThreadError,
+        source: SavedThreadError,
     },
 }
 

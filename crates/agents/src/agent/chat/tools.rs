@@ -10,8 +10,10 @@ use serde_json::Value;
 use crate::agent::BoxFuture;
 use crate::agent::output::schema::OutputSchema;
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
+use ensemble_core::runner::{AttemptLedger, ExecutionRecorder};
+use ensemble_core::thread::{
+    ExecutionAttemptRef, INTERRUPTED_CALL_ERROR, LiveOutputReceiver, LiveUpdate, ToolCall, ToolCallEnd,
+};
 use ensemble_language::data::ModelUsage;
 use ensemble_models::ToolSpec;
 
@@ -52,7 +54,7 @@ pub trait ModelTools: Send + Sync {
     fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
 
     /// Returns whether an interrupted call can be made again.
-    fn may_repeat(&self, _: &ToolCall) -> bool {
+    fn may_repeat_interrupted_call(&self, _: &ToolCall) -> bool {
         false
     }
 
@@ -82,18 +84,18 @@ impl ModelTools for NoTools {
 }
 
 /// Tool calls of one reply, with everything that they need.
-pub(crate) struct ReplyCalls<'a> {
+pub(crate) struct ReplyToolCalls<'a> {
     pub(crate) tools: &'a dyn ModelTools,
     pub(crate) specs: &'a [ToolSpec],
     /// The execution that makes the calls.
-    pub(crate) source: &'a ExecutionRef,
-    pub(crate) live_output: &'a dyn LiveOutput,
-    pub(crate) records: &'a ExecutionRecords,
+    pub(crate) source: &'a ExecutionAttemptRef,
+    pub(crate) live_output: &'a dyn LiveOutputReceiver,
+    pub(crate) records: &'a ExecutionRecorder,
     /// Gets the usage of each call when it ends, and warnings for the user.
     pub(crate) ledger: &'a AttemptLedger,
 }
 
-impl ReplyCalls<'_> {
+impl ReplyToolCalls<'_> {
     /// Performs the calls in parallel, up to the limits of the tools, and records each end. Returns the calls in the same order.
     pub(crate) async fn perform_and_record_calls(&self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
         join_all(calls.into_iter().map(|call| self.perform_call(call))).await
@@ -113,7 +115,7 @@ impl ReplyCalls<'_> {
         let mut finished_call = match error {
             // The model's token limit has cut it off.
             _ if call.end.is_some() => call,
-            Some(error) => call.with_end(ToolEnd::Error(error), 0.0),
+            Some(error) => call.with_end(ToolCallEnd::Error(error), 0.0),
             None => self.tools.call_tool(call).await,
         };
         if finished_call.end.is_none() {
@@ -123,7 +125,7 @@ impl ReplyCalls<'_> {
         finished_call.duration = started_at.elapsed().as_secs_f64();
         let usage = self.tools.take_usage();
         self.ledger.add_recorded_usage(usage);
-        self.records.record_call_end(&finished_call, usage).await;
+        self.records.record_call_end_and_wait(&finished_call, usage).await;
         self.live_output
             .receive_update(self.source, LiveUpdate::ToolEnded(&finished_call));
         finished_call
@@ -132,15 +134,15 @@ impl ReplyCalls<'_> {
     /// Returns an error if an earlier attempt started the call and the call must not be repeated.
     fn interrupted_call_error(&self, call: &ToolCall) -> Option<String> {
         let before = self.records.earlier_exchange()?;
-        if !before.started_calls.contains(call.id.as_str()) || self.tools.may_repeat(call) {
+        if !before.started_calls.contains(call.id.as_str()) || self.tools.may_repeat_interrupted_call(call) {
             return None;
         }
-        self.ledger.warn_once(format!(
+        self.ledger.add_warning_once(format!(
             "the interrupted call of `{}` was not repeated; the model was informed that the call might have taken effect \
              (set `repeatable: true` at the tool to repeat such calls)",
             call.name
         ));
-        Some(UNKNOWN_FATE.to_owned())
+        Some(INTERRUPTED_CALL_ERROR.to_owned())
     }
 }
 

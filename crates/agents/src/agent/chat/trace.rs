@@ -117,9 +117,9 @@ impl Dialogue {
     }
 
     /// Collects the messages of the next request that are new to the model. Returns `None` without a trace.
-    pub(super) fn open_traced_request(&self, ledger: &AttemptLedger) -> Option<TracedRequest> {
+    pub(super) fn collect_traced_request(&self, ledger: &AttemptLedger) -> Option<TracedRequest> {
         let messages = || {
-            ledger.with_exchange(|exchange| {
+            ledger.read_exchange(|exchange| {
                 let last = exchange.iterations().last();
                 last.map(|last| last.messages.clone()).unwrap_or_default()
             })
@@ -141,7 +141,7 @@ impl Dialogue {
         for message in &request.messages {
             self.trace_entry(request.at, &TraceEntry::MessageSent(message), ledger);
         }
-        let metadata = ledger.with_exchange(|exchange| {
+        let metadata = ledger.read_exchange(|exchange| {
             let last = exchange.iterations().last();
             json!({
                 "model": last.and_then(|last| last.metadata.get("model")),
@@ -172,7 +172,7 @@ impl Dialogue {
         for trace in &self.traces.0 {
             if let Err(error) = trace.append_entry(at, entry, self.model.secrets()) {
                 let path = trace.path.display();
-                ledger.warn_once(format!("cannot write the trace `{path}`: {error}"));
+                ledger.add_warning_once(format!("cannot write the trace `{path}`: {error}"));
             }
         }
     }

@@ -12,9 +12,9 @@ use super::round::{append_exchange, count_requests, count_summaries};
 use super::{Dialogue, DialogueError, DialogueErrorKind, ToolError};
 use crate::agent::output::repair::{correction_request, explain_mismatch, mismatch_text};
 use crate::agent::output::schema::OutputSchema;
-use ensemble_core::reply::{output_for_schema, parse_json_reply};
+use ensemble_core::reply::{output_for_schema, parse_reply_with_schema};
 use ensemble_core::runner::AttemptLedger;
-use ensemble_core::thread::{NoLiveOutput, Role, StopReason, Thread, ThreadIteration};
+use ensemble_core::thread::{IgnoredLiveOutput, MessageRole, StopReason, Thread, ThreadIteration};
 use ensemble_language::data::ModelUsage;
 
 /// Default maximum number of corrections of a reply that does not match the type.
@@ -74,7 +74,7 @@ impl<T: DeserializeOwned + JsonSchema> ReplySchema<T> {
 
     /// Parses the reply as a value of the type. Returns the errors of a reply that does not match.
     fn parse_reply(&self, text: &str) -> Result<T, Vec<String>> {
-        let output = parse_json_reply(text);
+        let output = parse_reply_with_schema(text);
         let object = output_for_schema(&output).into_owned();
         let errors = self.compiled.list_output_errors(&object);
         if !errors.is_empty() {
@@ -121,7 +121,7 @@ impl Dialogue {
         let text = text.into();
         let mut exchange = Thread::default();
         let ledger = AttemptLedger::default();
-        let earlier = thread.close_open_calls(ensemble_core::thread::UNKNOWN_FATE);
+        let earlier = thread.fail_open_calls(ensemble_core::thread::INTERRUPTED_CALL_ERROR);
         let result = match ReplySchema::<T>::new() {
             Ok(reply_schema) => {
                 self.request_valid_reply(&reply_schema, &earlier, text, &mut exchange, &ledger)
@@ -131,7 +131,7 @@ impl Dialogue {
                 "the schema of the type cannot be used: {error}"
             ))),
         };
-        let (usage, warnings) = (ledger.usage(), ledger.take_warnings());
+        let (usage, warnings) = (ledger.usage_so_far(), ledger.take_warnings());
         match result {
             Ok(value) => Ok(TypedReply {
                 value,
@@ -141,7 +141,7 @@ impl Dialogue {
             }),
             Err(cause) => Err(DialogueError {
                 thread: append_exchange(earlier, exchange.into_iterations(), usage)
-                    .close_open_calls(cause.open_call_error()),
+                    .fail_open_calls(cause.open_call_error()),
                 cause,
                 usage: Box::new(usage),
                 warnings,
@@ -178,9 +178,9 @@ impl Dialogue {
                 let parts = system.into_iter().chain([wanted.schema_instructions()]);
                 Some(parts.collect::<Vec<_>>().join("\n\n"))
             };
-            opening.systems = self.system_messages().into_iter().map(with_schema).collect();
-            let end = self.run_round(opening, &self.tools, &NoLiveOutput, ledger).await;
-            *said = std::mem::take(said).append_iterations(ledger.close_round().into_iterations());
+            opening.systems = self.system_messages_by_profile().into_iter().map(with_schema).collect();
+            let end = self.run_round(opening, &self.tools, &IgnoredLiveOutput, ledger).await;
+            *said = std::mem::take(said).append_iterations(ledger.end_round().into_iterations());
             let (reply, stop_reason) = end?;
             let mut errors = match wanted.parse_reply(&reply) {
                 Ok(value) => return Ok(value),
@@ -245,7 +245,10 @@ impl Dialogue {
 fn drop_rejected_replies(said: Thread) -> Vec<ThreadIteration> {
     let mut mended: Vec<ThreadIteration> = Vec::new();
     for iteration in said.into_iterations() {
-        let is_correction = iteration.messages.first().is_some_and(|first| first.role == Role::User);
+        let is_correction = iteration
+            .messages
+            .first()
+            .is_some_and(|first| first.role == MessageRole::User);
         match mended.last_mut().filter(|_| is_correction) {
             Some(rejected) => {
                 rejected.messages.pop();

@@ -6,7 +6,7 @@ use crate::agent::BoxFuture;
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::window::ThreadSize;
-use ensemble_core::thread::{ExecutionRef, Message, Thread};
+use ensemble_core::thread::{ExecutionAttemptRef, Message, Thread};
 
 /// Context window: a selector of messages that fit the model.
 pub trait MessageSelector: Send + Sync {
@@ -50,7 +50,7 @@ pub struct WindowInput<'a> {
     /// The index in `messages` of the task of the present execution, which is always sent.
     pub task: usize,
     /// The execution that makes the request.
-    pub source: &'a ExecutionRef,
+    pub source: &'a ExecutionAttemptRef,
     /// The clock of the execution.
     pub clock: &'a Stopwatch,
     /// The number of earlier requests of the agent.

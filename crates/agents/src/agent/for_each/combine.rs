@@ -27,7 +27,7 @@ pub(super) enum PartCombiner {
 
 /// Value of a part for the combination: not known yet, excluded, or a value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum PartJudgement {
+pub(super) enum PartCombineValue {
     /// It has not ended.
     Open,
     /// It failed, or was stopped.
@@ -61,13 +61,13 @@ impl PartCombiner {
     ///
     /// # Errors
     /// It has none, or one that cannot be combined: a failure of the part.
-    pub(super) fn judge_output(
+    pub(super) fn evaluate_part_output(
         &self,
         facts: &ConditionSnapshot,
         part: &ExecutionPart,
         output: &Arc<Value>,
         notes: &mut Vec<EvaluationNote>,
-    ) -> Result<PartJudgement, ExecutionFailure> {
+    ) -> Result<PartCombineValue, ExecutionFailure> {
         let facts = || ConditionSnapshot {
             output: Some(output.clone()),
             part: Some(PartValues {
@@ -99,13 +99,13 @@ impl PartCombiner {
             }
         };
         match value {
-            Ok(value) => Ok(PartJudgement::Value(value)),
+            Ok(value) => Ok(PartCombineValue::Value(value)),
             Err((key, error)) => Err(list_failure(format!("`combine.{key}`: {}", error.message))),
         }
     }
 
     /// Counts the parts at the start of the list that can still change the result.
-    pub(super) fn count_relevant_parts(&self, table: &[PartJudgement]) -> usize {
+    pub(super) fn count_relevant_parts(&self, table: &[PartCombineValue]) -> usize {
         match self {
             Self::List | Self::Best(_) => table.len(),
             Self::First(_) => find_first_true(table).unwrap_or(table.len()),
@@ -115,7 +115,12 @@ impl PartCombiner {
     }
 
     /// Adds the keys of the combination, such as `best` and its part, to the output of the execution. `outputs` has one value per part.
-    pub(super) fn add_result_keys(&self, output: &mut Map<String, Value>, table: &[PartJudgement], outputs: &[Value]) {
+    pub(super) fn add_result_keys(
+        &self,
+        output: &mut Map<String, Value>,
+        table: &[PartCombineValue],
+        outputs: &[Value],
+    ) {
         match self {
             Self::List => {}
             Self::Best(_) => {
@@ -147,17 +152,19 @@ impl PartCombiner {
 }
 
 /// Finds the index of the first part whose value is true.
-fn find_first_true(table: &[PartJudgement]) -> Option<usize> {
+fn find_first_true(table: &[PartCombineValue]) -> Option<usize> {
     table
         .iter()
-        .position(|judged| *judged == PartJudgement::Value(Value::Bool(true)))
+        .position(|judged| *judged == PartCombineValue::Value(Value::Bool(true)))
 }
 
 /// Finds the index of the highest value, and of equal values the first. Numbers sort before texts.
-fn find_best(table: &[PartJudgement]) -> Option<usize> {
+fn find_best(table: &[PartCombineValue]) -> Option<usize> {
     let mut best: Option<(usize, &Value)> = None;
     for (at, judged) in table.iter().enumerate() {
-        let PartJudgement::Value(value) = judged else { continue };
+        let PartCombineValue::Value(value) = judged else {
+            continue;
+        };
         if best.is_none_or(|(_, highest)| compare_values(value, highest) == Ordering::Greater) {
             best = Some((at, value));
         }
@@ -179,10 +186,12 @@ fn compare_values(one: &Value, other: &Value) -> Ordering {
 }
 
 /// Counts equal answers. Sorts by count, highest first, then by the position of the first such answer.
-fn count_votes(table: &[PartJudgement]) -> Vec<(&Value, usize)> {
+fn count_votes(table: &[PartCombineValue]) -> Vec<(&Value, usize)> {
     let mut votes: Vec<(&Value, usize)> = Vec::new();
     for judged in table {
-        let PartJudgement::Value(answer) = judged else { continue };
+        let PartCombineValue::Value(answer) = judged else {
+            continue;
+        };
         match votes.iter_mut().find(|(known, _)| *known == answer) {
             Some((_, count)) => *count += 1,
             None => votes.push((answer, 1)),
@@ -193,13 +202,13 @@ fn count_votes(table: &[PartJudgement]) -> Vec<(&Value, usize)> {
 }
 
 /// Returns the number of parts that must agree: the quorum, or more than half.
-fn needed_votes(table: &[PartJudgement], quorum: Option<usize>) -> usize {
+fn needed_votes(table: &[PartCombineValue], quorum: Option<usize>) -> usize {
     quorum.unwrap_or(table.len() / 2 + 1)
 }
 
 /// Returns whether the open parts can no longer change the answer and `agreed`. They can still change the counts.
-fn is_vote_decided(table: &[PartJudgement], quorum: Option<usize>) -> bool {
-    let is_open = |judged: &&PartJudgement| **judged == PartJudgement::Open;
+fn is_vote_decided(table: &[PartCombineValue], quorum: Option<usize>) -> bool {
+    let is_open = |judged: &&PartCombineValue| **judged == PartCombineValue::Open;
     let open = table.iter().filter(is_open).count();
     let votes = count_votes(table);
     let needed = needed_votes(table, quorum);
@@ -210,11 +219,11 @@ fn is_vote_decided(table: &[PartJudgement], quorum: Option<usize>) -> bool {
     let place = |answer: &Value| {
         table
             .iter()
-            .position(|judged| matches!(judged, PartJudgement::Value(value) if value == answer))
+            .position(|judged| matches!(judged, PartCombineValue::Value(value) if value == answer))
     };
     let (leader_place, first_open) = (
         place(answer),
-        table.iter().position(|judged| *judged == PartJudgement::Open),
+        table.iter().position(|judged| *judged == PartCombineValue::Open),
     );
     // Of two equal counts the answer that is first in the list wins, and an open part may come before it.
     let wins_tie = |other: Option<usize>| {
@@ -236,11 +245,11 @@ mod tests {
 
     use super::*;
 
-    fn table(values: &[i64]) -> Vec<PartJudgement> {
+    fn table(values: &[i64]) -> Vec<PartCombineValue> {
         let judged = values.iter().map(|value| match value {
-            -1 => PartJudgement::Open,
-            -2 => PartJudgement::Excluded,
-            value => PartJudgement::Value((*value).into()),
+            -1 => PartCombineValue::Open,
+            -2 => PartCombineValue::Excluded,
+            value => PartCombineValue::Value((*value).into()),
         });
         judged.collect()
     }
@@ -253,7 +262,7 @@ mod tests {
         }
     }
 
-    fn combined(combiner: &PartCombiner, table: &[PartJudgement]) -> Map<String, Value> {
+    fn combined(combiner: &PartCombiner, table: &[PartCombineValue]) -> Map<String, Value> {
         let outputs: Vec<Value> = (0..table.len()).map(|at| json!({"at": at})).collect();
         let mut output = Map::new();
         combiner.add_result_keys(&mut output, table, &outputs);
@@ -262,8 +271,9 @@ mod tests {
 
     #[test]
     fn the_highest_value_and_of_equal_ones_the_first() {
-        let table =
-            |values: &[Value]| -> Vec<PartJudgement> { values.iter().cloned().map(PartJudgement::Value).collect() };
+        let table = |values: &[Value]| -> Vec<PartCombineValue> {
+            values.iter().cloned().map(PartCombineValue::Value).collect()
+        };
         let cases: [(&[Value], Option<usize>); 6] = [
             (&[], None),
             (&[json!(1), json!(3), json!(3.0)], Some(1)),
@@ -302,15 +312,20 @@ mod tests {
     #[test]
     fn the_first_is_the_first_in_the_list_however_late_it_came() {
         let first = PartCombiner::First(Condition::compile_part_condition("output.ok", "item").expect("a condition"));
-        let value = |is_it: bool| PartJudgement::Value(is_it.into());
-        let table = [value(false), PartJudgement::Open, value(true), PartJudgement::Open];
+        let value = |is_it: bool| PartCombineValue::Value(is_it.into());
+        let table = [
+            value(false),
+            PartCombineValue::Open,
+            value(true),
+            PartCombineValue::Open,
+        ];
         assert_eq!(
             first.count_relevant_parts(&table),
             2,
             "the one in the middle may still come first"
         );
         assert_eq!(first.count_relevant_parts(&table[..2]), 2);
-        let ended = [value(false), value(true), value(true), PartJudgement::Excluded];
+        let ended = [value(false), value(true), value(true), PartCombineValue::Excluded];
         assert_eq!(combined(&first, &ended)["first"], json!({"at": 1}));
     }
 

@@ -20,16 +20,16 @@ use futures_util::future::{AbortHandle, Abortable, Aborted};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Map, Value, json};
 
-use self::combine::{PartCombiner, PartJudgement};
+use self::combine::{PartCombineValue, PartCombiner};
 use self::list::ForEachItemList;
 use self::noted_reads::WarnedReads;
 use self::part::{LatestAttempt, PartAttempts, PartOutcome};
 use super::build_error::RunnerBuildError;
 use super::kinds::input::AnswerQueue;
-use super::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_core::conversation::{ExecutionEnd, PartEnded};
+use super::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::conversation::{ExecutionEnd, PartAttemptEnded};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{ExecutionPart, PartsInput, turn_timeout_failure};
+use ensemble_core::runner::{ExecutionPart, PartedExecutionInput, turn_timeout_failure};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
 use ensemble_language::ensemble::{Agent, AgentKind, ForEachSpec, PartFailureMode, RequiredPartCount, RetryPolicy};
 
@@ -80,11 +80,11 @@ impl ForEachRunner {
 }
 
 impl Runner for ForEachRunner {
-    fn execute_attempt(&self, mut execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, mut execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             let Some(parts) = execution.parts.take() else {
                 let error = "an agent with `for_each` runs only in a conversation";
-                return AttemptOutcome::from_failure(FailureKind::Unavailable, error);
+                return AttemptEnd::from_failure(FailureKind::Unavailable, error);
             };
             let mut notes = Vec::new();
             let list = self.list.build_parts(&parts.facts, &mut notes);
@@ -92,7 +92,7 @@ impl Runner for ForEachRunner {
                 .warn_about_new_reads(&notes, &parts.earlier_warnings, &execution);
             let list = match list {
                 Ok(list) => list,
-                Err(failure) => return finished_outcome(Err(failure)),
+                Err(failure) => return outcome_with_result(Err(failure)),
             };
             PartsExecution::new(self, &execution, &parts, list)
                 .perform_parts()
@@ -125,11 +125,11 @@ type PartFutures<'a> = FuturesUnordered<Abortable<BoxFuture<'a, (usize, PartOutc
 struct PartsExecution<'a> {
     runner: &'a ForEachRunner,
     execution: &'a ExecutionInput,
-    from_run: &'a PartsInput,
+    from_run: &'a PartedExecutionInput,
     list: Vec<Arc<ExecutionPart>>,
     results: Vec<ForEachPartResult>,
     /// The results as the combination sees them.
-    table: Vec<PartJudgement>,
+    table: Vec<PartCombineValue>,
     running: Vec<RunningPart>,
     /// How many parts have succeeded.
     succeeded: usize,
@@ -148,7 +148,7 @@ impl<'a> PartsExecution<'a> {
     fn new(
         runner: &'a ForEachRunner,
         execution: &'a ExecutionInput,
-        from_run: &'a PartsInput,
+        from_run: &'a PartedExecutionInput,
         list: Vec<Arc<ExecutionPart>>,
     ) -> Self {
         Self {
@@ -156,7 +156,7 @@ impl<'a> PartsExecution<'a> {
             execution,
             from_run,
             results: vec![ForEachPartResult::Open; list.len()],
-            table: vec![PartJudgement::Open; list.len()],
+            table: vec![PartCombineValue::Open; list.len()],
             open: list.len(),
             list,
             succeeded: 0,
@@ -168,7 +168,7 @@ impl<'a> PartsExecution<'a> {
     }
 
     /// Performs the parts until the result is certain or the time is up. Returns the outcome of the execution.
-    async fn perform_parts(mut self) -> AttemptOutcome {
+    async fn perform_parts(mut self) -> AttemptEnd {
         self.reuse_ended_parts();
         let mut time_is_up = self.from_run.time_is_up.clone();
         let mut futures = PartFutures::new();
@@ -178,7 +178,7 @@ impl<'a> PartsExecution<'a> {
             if self.is_result_certain() {
                 break;
             }
-            self.start_next_parts(&mut futures);
+            self.start_or_fail_open_parts(&mut futures);
             tokio::select! {
                 biased;
                 ended = futures.next() => match ended {
@@ -194,25 +194,25 @@ impl<'a> PartsExecution<'a> {
                             PartOutcome::Waits(requests) => {
                                 waiting.insert(at, requests);
                             }
-                            PartOutcome::Interrupted(cause) => return AttemptOutcome::Interrupted(cause),
+                            PartOutcome::Interrupted(cause) => return AttemptEnd::Interrupted(cause),
                         }
                     }
                 },
                 Ok(_) = time_is_up.wait_for(|is_up| *is_up) => {
                     drop(futures);
-                    self.fail_open_parts();
+                    self.stop_and_fail_open_parts();
                     break;
                 }
             }
         }
         if waiting.is_empty() || self.is_result_certain() {
-            return finished_outcome(self.build_result());
+            return outcome_with_result(self.build_result());
         }
-        AttemptOutcome::NeedsInput(waiting.into_values().flatten().collect())
+        AttemptEnd::NeedsInput(waiting.into_values().flatten().collect())
     }
 
     /// Starts open parts until the limit of parallel parts is reached.
-    fn start_next_parts(&mut self, futures: &mut PartFutures<'a>) {
+    fn start_or_fail_open_parts(&mut self, futures: &mut PartFutures<'a>) {
         while self.running.len() < self.runner.max_parallel && self.next < self.list.len() {
             let at = self.next;
             self.next += 1;
@@ -244,11 +244,15 @@ impl<'a> PartsExecution<'a> {
                 stop,
             });
             let part = &self.list[at];
-            let position = self.execution.origin.with_part(part.key.clone(), part.index).position;
+            let position = self
+                .execution
+                .origin
+                .set_last_part(part.key.clone(), part.index)
+                .position;
             let open_part = self
                 .runner
                 .answers
-                .open_part(position, self.execution.stopwatch.clone());
+                .guard_open_part(position, self.execution.stopwatch.clone());
             let performed: BoxFuture<'a, _> = Box::pin(async move {
                 let _open_part = open_part;
                 (at, run.perform_attempts().await)
@@ -262,7 +266,7 @@ impl<'a> PartsExecution<'a> {
         for at in 0..self.list.len() {
             let part = &self.list[at];
             let digest = part::digest_item(part);
-            let is_same = |ended: &&Arc<PartEnded>| ended.key == part.key && ended.item_digest == digest;
+            let is_same = |ended: &&Arc<PartAttemptEnded>| ended.key == part.key && ended.item_digest == digest;
             let before = self.from_run.earlier_parts.ended_parts.iter().rfind(is_same);
             let reusable_part = self.from_run.reusable_parts.get(&part.key).filter(is_same);
             let end = match (before, reusable_part) {
@@ -281,10 +285,12 @@ impl<'a> PartsExecution<'a> {
     /// Judges the output of a part with the combiner, and sets the result of the part.
     fn judge_and_set_result(&mut self, at: usize, result: Result<Arc<Value>, ExecutionFailure>) {
         let judged = result.and_then(|output| {
-            let judged =
-                self.runner
-                    .combiner
-                    .judge_output(&self.from_run.facts, &self.list[at], &output, &mut Vec::new())?;
+            let judged = self.runner.combiner.evaluate_part_output(
+                &self.from_run.facts,
+                &self.list[at],
+                &output,
+                &mut Vec::new(),
+            )?;
             Ok((output, judged))
         });
         self.open -= 1;
@@ -295,7 +301,7 @@ impl<'a> PartsExecution<'a> {
             }
             Err(failure) => {
                 self.failed += 1;
-                (ForEachPartResult::Failed(failure), PartJudgement::Excluded)
+                (ForEachPartResult::Failed(failure), PartCombineValue::Excluded)
             }
         };
     }
@@ -304,11 +310,11 @@ impl<'a> PartsExecution<'a> {
     fn record_failed_part(&mut self, at: usize, failure: ExecutionFailure, running: Option<&RunningPart>) {
         let stopped = self.execution.ledger.take_stopped_part(&self.list[at].key);
         let stopped_part = stopped.unwrap_or_default();
-        let failure = stopped_part.complete_failure(failure);
+        let failure = stopped_part.with_process_end(failure);
         self.spent = self.spent + stopped_part.usage.unwrap_or_default();
         let attempt_and_seconds = running.and_then(|part| part.latest.attempt_and_seconds());
         let (attempt, execution_time) = attempt_and_seconds.unwrap_or((self.execution.attempt, 0.0));
-        let part_end = PartEnded {
+        let part_end = PartAttemptEnded {
             attempt,
             execution_time,
             usage: stopped_part.usage,
@@ -321,7 +327,7 @@ impl<'a> PartsExecution<'a> {
     }
 
     /// Stops all open parts and records them as failed, because the time of the turn is up.
-    fn fail_open_parts(&mut self) {
+    fn stop_and_fail_open_parts(&mut self) {
         let running = std::mem::take(&mut self.running);
         for at in 0..self.list.len() {
             if self.results[at] == ForEachPartResult::Open {
@@ -340,13 +346,13 @@ impl<'a> PartsExecution<'a> {
     }
 
     /// Returns whether too few parts can still succeed.
-    fn cannot_succeed(&self) -> bool {
+    fn has_too_many_failures(&self) -> bool {
         self.list.len() - self.failed < self.required_success_count()
     }
 
     /// Returns whether the execution has failed for certain or no part is open.
     fn is_result_certain(&self) -> bool {
-        self.cannot_succeed() || self.open == 0
+        self.has_too_many_failures() || self.open == 0
     }
 
     /// Stops the parts whose results cannot change the result of the execution, and marks unstarted ones as stopped.
@@ -367,7 +373,7 @@ impl<'a> PartsExecution<'a> {
         for part in running {
             if self.results[part.at] == ForEachPartResult::Stopped {
                 part.stop.abort();
-                self.table[part.at] = PartJudgement::Excluded;
+                self.table[part.at] = PartCombineValue::Excluded;
             } else {
                 self.running.push(part);
             }
@@ -384,7 +390,7 @@ impl<'a> PartsExecution<'a> {
                 ForEachPartResult::Failed(failure) => Some((part, failure)),
                 _ => None,
             });
-        if self.cannot_succeed() {
+        if self.has_too_many_failures() {
             return Err(match failed.next() {
                 Some((part, failure)) => self.execution_failure_from_part(&part.key, failure),
                 None => list::list_failure("too few parts succeeded".to_owned()),
@@ -434,6 +440,6 @@ impl<'a> PartsExecution<'a> {
 }
 
 /// Wraps the result in an outcome without usage and messages.
-fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
-    AttemptOutcome::Finished(AttemptResult::from_result(result))
+fn outcome_with_result(result: Result<JsonMap, ExecutionFailure>) -> AttemptEnd {
+    AttemptEnd::Finished(AttemptResult::from_result(result))
 }

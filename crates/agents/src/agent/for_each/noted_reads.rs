@@ -26,8 +26,12 @@ impl WarnedReads {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for note in notes {
             let is_new = known.insert((execution.run_id.clone(), note.expression.clone(), note.key.clone()));
-            if is_new && !earlier_warnings.iter().any(|warning| note.is_described_by(warning)) {
-                execution.ledger.warn(note.describe(None));
+            if is_new
+                && !earlier_warnings
+                    .iter()
+                    .any(|warning| note.is_same_read_as_sentence(warning))
+            {
+                execution.ledger.add_warning(note.describe(None));
             }
         }
     }

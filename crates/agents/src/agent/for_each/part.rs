@@ -6,15 +6,15 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::ForEachRunner;
-use crate::agent::{AttemptOutcome, AttemptResult, ExecutionInput};
-use ensemble_core::conversation::{ExecutionEnd, PartEnded, RunInterruption};
+use crate::agent::{AttemptEnd, AttemptResult, ExecutionInput};
+use ensemble_core::conversation::{ExecutionEnd, PartAttemptEnded, RunInterruption};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{ExecutionPart, ExecutionRecords, PartsInput, attempt_timeout_failure};
+use ensemble_core::runner::{ExecutionPart, ExecutionRecorder, PartedExecutionInput, attempt_timeout_failure};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_language::data::{ExecutionFailure, ModelUsage, RemainingBudget, sha256_of_text};
 
 /// The key of an output that asks for executions of other agents.
-const AGENT_REQUESTS: &str = "agent_requests";
+const AGENT_REQUESTS_KEY: &str = "agent_requests";
 
 /// Outcome of a performed part: a result with its usage, open requests, or an interruption.
 pub(super) enum PartOutcome {
@@ -30,7 +30,7 @@ pub(super) enum PartOutcome {
 pub(super) struct PartAttempts<'a> {
     pub(super) runner: &'a ForEachRunner,
     pub(super) execution: &'a ExecutionInput,
-    pub(super) from_run: &'a PartsInput,
+    pub(super) from_run: &'a PartedExecutionInput,
     pub(super) part: Arc<ExecutionPart>,
     pub(super) latest: LatestAttempt,
     pub(super) remaining: RemainingBudget,
@@ -50,7 +50,7 @@ impl LatestAttempt {
     pub(super) fn attempt_and_seconds(&self) -> Option<(u32, f64)> {
         let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (attempt, stopwatch) = latest.as_ref()?;
-        Some((*attempt, stopwatch.since_start().as_secs_f64()))
+        Some((*attempt, stopwatch.elapsed_with_pauses().as_secs_f64()))
     }
 }
 
@@ -67,7 +67,7 @@ impl PartAttempts<'_> {
         let mut goes_on = true;
         loop {
             let number = self.execution.attempt + failed;
-            let nested = self.execution.ledger.open_part(self.part.key.clone(), number);
+            let nested = self.execution.ledger.open_part_ledger(self.part.key.clone(), number);
             let execution = ExecutionInput {
                 ledger: nested.ledger().clone(),
                 attempt: number,
@@ -89,20 +89,20 @@ impl PartAttempts<'_> {
                 .await
                 .unwrap_or_else(|_| {
                     let failure = attempt_timeout_failure(timeout.unwrap_or_default());
-                    AttemptOutcome::from_failure(failure.kind, failure.error)
+                    AttemptEnd::from_failure(failure.kind, failure.error)
                 });
             let observation = match observed {
-                AttemptOutcome::Finished(observation)
-                | AttemptOutcome::Recorded(observation)
-                | AttemptOutcome::Reused(observation) => observation,
-                AttemptOutcome::NeedsInput(requests) => return PartOutcome::Waits(requests),
-                AttemptOutcome::Interrupted(cause) => return PartOutcome::Interrupted(cause),
+                AttemptEnd::Finished(observation)
+                | AttemptEnd::Recorded(observation)
+                | AttemptEnd::Reused(observation) => observation,
+                AttemptEnd::NeedsInput(requests) => return PartOutcome::Waits(requests),
+                AttemptEnd::Interrupted(cause) => return PartOutcome::Interrupted(cause),
             };
             let mut observation = observation;
             let result = self.check_combinable_output(&mut observation);
             let mut ledger_entries = nested.end();
-            let result = result.map_err(|failure| ledger_entries.complete_failure(failure));
-            let stopped = ledger_entries.take_request();
+            let result = result.map_err(|failure| ledger_entries.with_process_end(failure));
+            let stopped = ledger_entries.take_open_request();
             let usage = observation.usage.or(ledger_entries.usage);
             used = used + usage.unwrap_or_default();
             let pause = self.retry_pause(&observation, failed + 1, used);
@@ -110,13 +110,13 @@ impl PartAttempts<'_> {
             ledger_entries
                 .sandboxes
                 .into_iter()
-                .for_each(|sandbox| self.execution.ledger.add_sandbox(sandbox));
+                .for_each(|sandbox| self.execution.ledger.add_enforced_sandbox(sandbox));
             let mut exchange = std::mem::take(&mut observation.exchange);
             exchange.extend(stopped);
             warnings.extend(self.ignored_requests_warning(&observation));
-            let end_event = PartEnded {
+            let end_event = PartAttemptEnded {
                 attempt,
-                execution_time: stopwatch.since_start().as_secs_f64(),
+                execution_time: stopwatch.elapsed_with_pauses().as_secs_f64(),
                 usage,
                 stderr: ledger_entries.stderr,
                 warnings,
@@ -139,11 +139,11 @@ impl PartAttempts<'_> {
     }
 
     /// Returns the records for an attempt. Only the first attempt continues recorded messages (`goes_on`).
-    fn attempt_records(&self, attempt: u32, goes_on: bool) -> ExecutionRecords {
-        let records = self.execution.records.for_part(&self.part.key, attempt);
+    fn attempt_records(&self, attempt: u32, goes_on: bool) -> ExecutionRecorder {
+        let records = self.execution.records.for_part_attempt(&self.part.key, attempt);
         match goes_on {
             true => records,
-            false => records.without_earlier(),
+            false => records.without_earlier_records(),
         }
     }
 
@@ -154,7 +154,7 @@ impl PartAttempts<'_> {
         let judged = self
             .runner
             .combiner
-            .judge_output(&self.from_run.facts, &self.part, &output, &mut notes);
+            .evaluate_part_output(&self.from_run.facts, &self.part, &output, &mut notes);
         let earlier = &self.from_run.earlier_warnings;
         self.runner
             .noted_reads
@@ -171,8 +171,11 @@ impl PartAttempts<'_> {
         let thread = self.from_run.threads.get(&self.part.key);
         ExecutionInput {
             thread: thread.cloned().unwrap_or_default(),
-            stopwatch: self.execution.stopwatch.child(),
-            origin: self.execution.origin.with_part(self.part.key.clone(), self.part.index),
+            stopwatch: self.execution.stopwatch.nested_stopwatch(),
+            origin: self
+                .execution
+                .origin
+                .set_last_part(self.part.key.clone(), self.part.index),
             part: Some(self.part.clone()),
             ..self.execution.clone()
         }
@@ -190,7 +193,7 @@ impl PartAttempts<'_> {
     /// Returns a warning if the output contains `agent_requests`, which a part cannot make.
     fn ignored_requests_warning(&self, observation: &AttemptResult) -> Option<String> {
         let output = observation.result.as_ref().ok()?;
-        let asks = self.runner.triggers && output.contains_key(AGENT_REQUESTS);
+        let asks = self.runner.triggers && output.contains_key(AGENT_REQUESTS_KEY);
         asks.then(|| "a part cannot request other agents, so its `agent_requests` are ignored".to_owned())
     }
 }
@@ -204,8 +207,12 @@ fn execution_end(result: &Result<Arc<Value>, ExecutionFailure>) -> ExecutionEnd 
 }
 
 /// Creates the event of an ended part, without usage and messages.
-pub(super) fn part_ended_event(execution: &ExecutionInput, part: &ExecutionPart, end: ExecutionEnd) -> PartEnded {
-    PartEnded {
+pub(super) fn part_ended_event(
+    execution: &ExecutionInput,
+    part: &ExecutionPart,
+    end: ExecutionEnd,
+) -> PartAttemptEnded {
+    PartAttemptEnded {
         turn: execution.turn_count + 1,
         agent: execution.agent_name.clone(),
         execution: execution.execution,
@@ -229,8 +236,12 @@ pub(super) fn part_ended_event(execution: &ExecutionInput, part: &ExecutionPart,
 }
 
 /// Creates the event of a part whose result is copied from another run.
-pub(super) fn copied_part_event(execution: &ExecutionInput, part: &ExecutionPart, known: &PartEnded) -> PartEnded {
-    PartEnded {
+pub(super) fn copied_part_event(
+    execution: &ExecutionInput,
+    part: &ExecutionPart,
+    known: &PartAttemptEnded,
+) -> PartAttemptEnded {
+    PartAttemptEnded {
         execution_time: known.execution_time,
         usage: known.usage,
         exchange: known.exchange.clone(),

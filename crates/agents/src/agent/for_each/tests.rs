@@ -6,8 +6,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::*;
 use crate::agent::fixtures::{agent, execution};
-use ensemble_core::conversation::{AttemptScope, ConversationState, EndedParts, Event, ThreadsByKey};
-use ensemble_core::runner::{ExecutionRecords, PendingEvent};
+use ensemble_core::conversation::{AttemptScope, ConversationState, Event, PartsProgress, ThreadsByPartKey};
+use ensemble_core::runner::{ExecutionRecorder, UncommittedEvent};
 use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::SourceText;
@@ -58,7 +58,7 @@ impl Obeys {
 }
 
 impl Runner for Obeys {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             let at = execution.part.as_ref().map_or(0, |part| part.index as usize);
             self.started.lock().unwrap_or_else(PoisonError::into_inner).push(at);
@@ -69,12 +69,12 @@ impl Runner for Obeys {
                 tokio::task::yield_now().await;
             }
             match self.items[at] {
-                Does::Says(n) => AttemptOutcome::from_output([("n".to_owned(), n.into())].into_iter().collect()),
+                Does::Says(n) => AttemptEnd::from_output([("n".to_owned(), n.into())].into_iter().collect()),
                 Does::Recovers(_) if execution.last_failure.is_none() => {
-                    AttemptOutcome::from_failure(FailureKind::Exit, "at first")
+                    AttemptEnd::from_failure(FailureKind::Exit, "at first")
                 }
-                Does::Recovers(n) => AttemptOutcome::from_output([("n".to_owned(), n.into())].into_iter().collect()),
-                Does::Fails => AttemptOutcome::from_failure(FailureKind::Exit, format!("no {at}")),
+                Does::Recovers(n) => AttemptEnd::from_output([("n".to_owned(), n.into())].into_iter().collect()),
+                Does::Fails => AttemptEnd::from_failure(FailureKind::Exit, format!("no {at}")),
                 Does::Hangs => std::future::pending().await,
             }
         })
@@ -83,31 +83,31 @@ impl Runner for Obeys {
 
 /// The parts of an execution: what was logged of them, and what tells that the time is up.
 struct Around {
-    logged: mpsc::UnboundedReceiver<Box<PendingEvent>>,
+    logged: mpsc::UnboundedReceiver<Box<UncommittedEvent>>,
     time: watch::Sender<bool>,
     execution: ExecutionInput,
 }
 
 /// Returns the next part that was logged.
-fn part(logged: &mut mpsc::UnboundedReceiver<Box<PendingEvent>>) -> Option<PartEnded> {
+fn part(logged: &mut mpsc::UnboundedReceiver<Box<UncommittedEvent>>) -> Option<PartAttemptEnded> {
     match logged.try_recv().ok()?.event {
         Event::PartEnded(part) => Some(*part),
         other => panic!("{other:?}"),
     }
 }
 
-fn around(before: EndedParts) -> Around {
+fn around(before: PartsProgress) -> Around {
     let (log, logged) = mpsc::unbounded_channel();
     let time = watch::Sender::new(false);
     let loaded = load_ensemble(&SourceText::new("a.yaml", "name: e\nagents: [{name: a, script: a}]\n"));
     let plan = Plan::build(Arc::new(loaded.ensemble.expect("an ensemble"))).expect("a plan");
-    let facts = ConversationState::new(Arc::new(plan)).facts_without_output();
-    let parts = PartsInput {
+    let facts = ConversationState::new(Arc::new(plan)).condition_values_without_output();
+    let parts = PartedExecutionInput {
         facts,
         earlier_parts: before,
         earlier_warnings: Vec::new(),
         reusable_parts: Arc::default(),
-        threads: Arc::new(ThreadsByKey::new()),
+        threads: Arc::new(ThreadsByPartKey::new()),
         time_is_up: time.subscribe(),
     };
     Around {
@@ -115,7 +115,7 @@ fn around(before: EndedParts) -> Around {
         time,
         execution: ExecutionInput {
             parts: Some(Box::new(parts)),
-            records: ExecutionRecords::new(log, AttemptScope::default(), None),
+            records: ExecutionRecorder::new(log, AttemptScope::default(), None),
             ..execution("a", 1)
         },
     }
@@ -142,9 +142,9 @@ fn for_each(rest: &str, obeys: Arc<Obeys>) -> ForEachRunner {
     ForEachRunner::new(&spec_of_agent, &spec, obeys, Arc::default()).expect("a sound list")
 }
 
-fn result(observed: AttemptOutcome) -> Result<Value, ExecutionFailure> {
+fn result(observed: AttemptEnd) -> Result<Value, ExecutionFailure> {
     match observed {
-        AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
+        AttemptEnd::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     }
 }
@@ -159,7 +159,7 @@ fn no_more_parts_run_side_by_side_than_is_said() {
     let obeys = Obeys::new(&[Does::Says(1); 9], &[3; 9]);
     let runner = for_each("max_parallel: 4", obeys.clone());
     let ended = result(on_one_thread(
-        runner.execute_attempt(around(EndedParts::default()).execution),
+        runner.execute_attempt(around(PartsProgress::default()).execution),
     ));
     assert_eq!(ended.expect("a success")["count"], 9);
     assert_eq!(obeys.most.load(Ordering::SeqCst), 4);
@@ -173,7 +173,7 @@ fn a_read_in_vain_is_reported_once_also_in_another_process() {
     let warnings = |earlier: Vec<String>| {
         let obeys = Obeys::new(&[Does::Says(1), Does::Says(1)], &[]);
         let runner = for_each(combine, obeys);
-        let mut execution = around(EndedParts::default()).execution;
+        let mut execution = around(PartsProgress::default()).execution;
         execution.parts.as_mut().expect("parts").earlier_warnings = earlier;
         let ledger = execution.ledger.clone();
         result(on_one_thread(runner.execute_attempt(execution))).expect("a success");
@@ -194,7 +194,7 @@ fn parts_that_cannot_matter_any_more_are_stopped_while_they_run() {
     let obeys = Obeys::new(&[Does::Says(1), Does::Hangs, Does::Says(1), Does::Hangs], &[]);
     let runner = for_each("combine: {first: output.n == 1}", obeys.clone());
     let output = result(on_one_thread(
-        runner.execute_attempt(around(EndedParts::default()).execution),
+        runner.execute_attempt(around(PartsProgress::default()).execution),
     ));
     let output = output.expect("a success");
     assert_eq!(output["first"], json!({"n": 1}));
@@ -208,7 +208,7 @@ fn the_first_failed_part_stops_the_others() {
     let obeys = Obeys::new(&[Does::Hangs, Does::Fails, Does::Hangs, Does::Says(1)], &[]);
     let runner = for_each("max_parallel: 3", obeys.clone());
     let failure = result(on_one_thread(
-        runner.execute_attempt(around(EndedParts::default()).execution),
+        runner.execute_attempt(around(PartsProgress::default()).execution),
     ));
     let failure = failure.expect_err("a failure");
     assert_eq!((failure.kind, &*failure.error), (FailureKind::Exit, "part `1`: no 1"));
@@ -220,7 +220,7 @@ fn the_first_failed_part_stops_the_others() {
 fn when_the_time_is_up_open_parts_have_failed_and_are_logged() {
     let obeys = Obeys::new(&[Does::Says(1), Does::Hangs, Does::Hangs], &[]);
     let runner = for_each("max_parallel: 2, on_error: collect", obeys.clone());
-    let mut around = around(EndedParts::default());
+    let mut around = around(PartsProgress::default());
     let output = on_one_thread(async {
         let ends = async {
             tokio::task::yield_now().await;
@@ -269,7 +269,7 @@ proptest! {
         let rest = |parallel: usize| format!("max_parallel: {parallel}, on_error: collect, at_least: 0, combine: {{{combine}}}");
         let run = |late: &[usize], parallel: usize| {
             let runner = for_each(&rest(parallel), Obeys::new(&items, late));
-            result(on_one_thread(runner.execute_attempt(around(EndedParts::default()).execution))).expect("a success")
+            result(on_one_thread(runner.execute_attempt(around(PartsProgress::default()).execution))).expect("a success")
         };
         let key = if best { "best" } else { "first" };
         let (quiet, busy) = (run(&[], 1), run(&late, parallel));
@@ -287,21 +287,21 @@ proptest! {
         parallel in 1_usize..4,
     ) {
         let rest = format!("max_parallel: {parallel}, on_error: collect, at_least: 0");
-        let mut whole = around(EndedParts::default());
+        let mut whole = around(PartsProgress::default());
         let runner = for_each(&rest, Obeys::new(&items, &[]));
         let expected = result(on_one_thread(runner.execute_attempt(whole.execution)));
-        let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut whole.logged)).collect();
+        let logged: Vec<PartAttemptEnded> = std::iter::from_fn(|| part(&mut whole.logged)).collect();
         let finals = logged.iter().filter(|part| part.is_final()).count();
         prop_assert_eq!(finals, items.len());
         for kept in 0..=logged.len() {
-            let mut before = EndedParts::default();
+            let mut before = PartsProgress::default();
             logged[..kept].iter().for_each(|part| before.add_attempt_end(part, Vec::new()));
             let obeys = Obeys::new(&items, &[]);
             let runner = for_each(&rest, obeys.clone());
             let ended = result(on_one_thread(runner.execute_attempt(around(before).execution)));
             prop_assert_eq!(&ended, &expected);
-            let starts_of = |part: &PartEnded| obeys.started().iter().filter(|at| **at == part.part as usize).count();
-            let is_again = |part: &PartEnded| match part.is_final() {
+            let starts_of = |part: &PartAttemptEnded| obeys.started().iter().filter(|at| **at == part.part as usize).count();
+            let is_again = |part: &PartAttemptEnded| match part.is_final() {
                 true => starts_of(part) > 0,
                 // The failed attempt counts: one more follows, and no more.
                 false => starts_of(part) > 1,
@@ -316,13 +316,13 @@ proptest! {
 struct FailsOnce(Mutex<Vec<(u32, u32, bool)>>);
 
 impl Runner for FailsOnce {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_told = execution.last_failure.is_some();
         given.push((execution.attempt, execution.lost_attempts, is_told));
         let observed = match given.len() {
-            1 => AttemptOutcome::from_failure(FailureKind::Exit, "no"),
-            _ => AttemptOutcome::from_output(JsonMap::new()),
+            1 => AttemptEnd::from_failure(FailureKind::Exit, "no"),
+            _ => AttemptEnd::from_output(JsonMap::new()),
         };
         Box::pin(std::future::ready(observed))
     }
@@ -344,7 +344,7 @@ fn attempts_of_a_part_count_on_from_those_of_the_execution() {
     };
     let fails = Arc::new(FailsOnce::default());
     let runner = ForEachRunner::new(&retried, &spec, fails.clone(), Arc::default()).expect("a sound list");
-    let mut around = around(EndedParts::default());
+    let mut around = around(PartsProgress::default());
     (around.execution.attempt, around.execution.lost_attempts) = (2, 1);
     let ended = on_one_thread(runner.execute_attempt(around.execution));
     assert_eq!(result(ended).expect("a success")["count"], 1);
@@ -361,10 +361,10 @@ fn attempts_of_a_part_count_on_from_those_of_the_execution() {
 struct FailsThenHangs(AtomicUsize);
 
 impl Runner for FailsThenHangs {
-    fn execute_attempt(&self, _execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, _execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             match self.0.fetch_add(1, Ordering::SeqCst) {
-                0 => AttemptOutcome::from_failure(FailureKind::Exit, "no"),
+                0 => AttemptEnd::from_failure(FailureKind::Exit, "no"),
                 _ => std::future::pending().await,
             }
         })
@@ -387,7 +387,7 @@ fn a_part_that_is_stopped_has_the_number_and_the_time_of_its_attempt() {
     };
     let hangs = Arc::new(FailsThenHangs::default());
     let runner = ForEachRunner::new(&retried, &spec, hangs.clone(), Arc::default()).expect("a sound list");
-    let mut around = around(EndedParts::default());
+    let mut around = around(PartsProgress::default());
     on_one_thread(async {
         let ends = async {
             while hangs.0.load(Ordering::SeqCst) < 2 {
@@ -398,7 +398,7 @@ fn a_part_that_is_stopped_has_the_number_and_the_time_of_its_attempt() {
         };
         tokio::join!(runner.execute_attempt(around.execution), ends).0
     });
-    let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut around.logged)).collect();
+    let logged: Vec<PartAttemptEnded> = std::iter::from_fn(|| part(&mut around.logged)).collect();
     let attempts: Vec<u32> = logged.iter().map(|part| part.attempt).collect();
     assert_eq!(attempts, [1, 2]);
     assert!(logged[1].execution_time >= TAKES.as_secs_f64(), "{:?}", logged[1]);

@@ -1,6 +1,6 @@
-//! Answers that a program with the library computes: instead of the operator of an input agent, or of a script agent.
+//! Answers that a program with the library computes, instead of the operator of an input agent, or of a script agent.
 //!
-//! Invariant: a generator reads the state at the start of the turn, and its answer is recorded like every other one.
+//! Invariant: a generator reads the state at the start of the turn, and its answer is recorded like every other answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub trait ResponseGenerator: Send + Sync {
     /// Generates the answer to a question, or the output of a script agent: a text or a JSON value.
     ///
     /// # Errors
-    /// There is no answer; in words. The execution fails (`reported`).
+    /// The message says why there is no answer. The execution fails with the kind `reported`.
     fn generate_response<'a>(&'a self, request: &'a GeneratorRequest) -> BoxFuture<'a, Result<Value, String>>;
 }
 

@@ -1,14 +1,14 @@
-//! The runner of a script agent for which a generator answers.
+//! Runner of a script agent for which a generator answers.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::generator::{AgentGenerator, ResponseGenerator};
-use super::llm::{compile_script_templates, script_data};
+use super::llm::{compile_script_templates, script_input_json};
 use super::script_templates::ScriptTemplates;
 use crate::agent::build_error::RunnerBuildError;
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use crate::agent::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::{FailureKind, text_to_output, value_to_output};
 use ensemble_language::ensemble::Agent;
 
@@ -31,12 +31,12 @@ impl ScriptGeneratorRunner {
     }
 
     /// Asks the generator for the output, with the text that the script would read as prompt.
-    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
+    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptEnd {
         let stdin = match self.templates.render(&execution).await {
             Ok(input) => input.stdin,
-            Err(error) => return AttemptOutcome::from_failure(FailureKind::Unavailable, error),
+            Err(error) => return AttemptEnd::from_failure(FailureKind::Unavailable, error),
         };
-        let prompt = stdin.unwrap_or_else(|| Value::Object(script_data(&execution)).to_string());
+        let prompt = stdin.unwrap_or_else(|| Value::Object(script_input_json(&execution)).to_string());
         let result = self
             .generator
             .respond_to(prompt, &[], &execution)
@@ -45,12 +45,12 @@ impl ScriptGeneratorRunner {
                 Value::String(text) => text_to_output(&text),
                 answer => value_to_output(answer),
             });
-        AttemptOutcome::Finished(AttemptResult::from_result(result))
+        AttemptEnd::Finished(AttemptResult::from_result(result))
     }
 }
 
 impl Runner for ScriptGeneratorRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(self.run_attempt(execution))
     }
 }

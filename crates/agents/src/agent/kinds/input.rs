@@ -12,7 +12,7 @@ mod stubbed;
 
 pub use crate::agent::kinds::input::check::check_answer;
 pub use answers::{AnswerQueue, PreparedAnswers};
-pub(crate) use responder::summarize_context;
+pub(crate) use responder::shorten_context_values;
 pub use stubbed::StubbedInputQuestion;
 
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::answers::PreparedAnswer;
+use self::answers::PreparedAnswerLookup;
 use self::responder::QuestionResponder;
 use crate::agent::build_error::RunnerBuildError;
 use crate::agent::kinds::generator::ResponseGenerator;
 use crate::agent::kinds::scope::{build_template_scope, list_dependency_names, warn_about_missed_keys};
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use crate::agent::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::operator::{Operator, OperatorAnswer, QuestionRequest};
 use ensemble_core::request::{
-    AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAddress, RequestAnswer, find_choice,
+    AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAddress, RequestAnswer, resolve_choice,
 };
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ThreadIteration;
@@ -41,14 +41,14 @@ use ensemble_language::template::{Template, TemplateScope};
 use ensemble_models::{Model, ScriptLoader};
 use ensemble_scripts::template_worker;
 
-/// The maximum number of repeated questions after an answer that is not one of the choices.
+/// Maximum number of repeated questions after an answer that is not one of the choices.
 const MAX_REPEATED_QUESTIONS: usize = 10;
 
 /// Warning of a default answer that the journal of this run does not record.
 const UNATTENDED_DEFAULT_WARNING: &str = "the answer is the default, because no person could be asked";
 
 /// Returns whether an agent of the outermost run asks the question in its own execution, not in a part or a tool call.
-fn is_own_question(address: &RequestAddress) -> bool {
+fn is_top_level_question(address: &RequestAddress) -> bool {
     matches!(address.segments(), [own] if own.part.is_none() && own.calls.is_empty())
 }
 
@@ -65,7 +65,7 @@ pub struct InputRunner {
     listens_to: Arc<[Arc<str>]>,
 }
 
-/// The parts from which an input runner is built.
+/// Options from which an input runner is built.
 pub struct InputRunnerOptions<'a> {
     /// Answers given with the run.
     pub answers: Arc<AnswerQueue>,
@@ -119,12 +119,12 @@ impl InputRunner {
     }
 
     /// Renders the question, gets an answer, and returns the answer as the outcome of the attempt.
-    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
+    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptEnd {
         let scope = build_template_scope(&execution, &self.listens_to);
-        let prompt = match template_worker::render_template(&self.prompt, &scope).await {
+        let prompt = match template_worker::render_template_async(&self.prompt, &scope).await {
             Ok(prompt) => prompt,
             Err(error) => {
-                return AttemptOutcome::from_failure(FailureKind::Unavailable, format!("input.prompt: {error}"));
+                return AttemptEnd::from_failure(FailureKind::Unavailable, format!("input.prompt: {error}"));
             }
         };
         warn_about_missed_keys(&scope, "input.prompt", &execution);
@@ -137,13 +137,13 @@ impl InputRunner {
         let result = match self.resolve_answer(&request, &execution, &scope, &mut exchange).await {
             QuestionEnd::Output(output) => Ok(output),
             QuestionEnd::Failed(failure) => Err(failure),
-            QuestionEnd::Waiting => return AttemptOutcome::NeedsInput(vec![request]),
+            QuestionEnd::Waiting => return AttemptEnd::NeedsInput(vec![request]),
         };
         if result.is_err() {
             exchange.clear();
         }
-        let usage = execution.ledger.usage();
-        AttemptOutcome::Finished(AttemptResult {
+        let usage = execution.ledger.usage_so_far();
+        AttemptEnd::Finished(AttemptResult {
             parts: Vec::new(),
             nested_answers: Vec::new(),
             answer: None,
@@ -164,8 +164,8 @@ impl InputRunner {
         let question = &request.question;
         self.answers.wait_for_answer_order(request, execution).await;
         let injected = self.answers.take_prepared_answer(&request.address, execution.execution);
-        let is_exhausted = injected == PreparedAnswer::Exhausted;
-        if let PreparedAnswer::Answer(answer, by) = injected {
+        let is_exhausted = injected == PreparedAnswerLookup::Exhausted;
+        if let PreparedAnswerLookup::Answer(answer, by) = injected {
             return self.record_valid_answer(answer, &by, request, execution);
         }
         if let Some(responder) = &self.responder {
@@ -188,10 +188,10 @@ impl InputRunner {
         let default = |default: &String| {
             let end = self.record_valid_answer(json!(default), &AnswerSource::Default.into(), request, execution);
             if is_unattended {
-                execution.ledger.mark_unattended();
+                execution.ledger.mark_answer_unattended();
                 // The record of the answer is in the journal of the nested run, or in no journal for a part.
-                if !is_own_question(&request.address) {
-                    execution.ledger.warn(UNATTENDED_DEFAULT_WARNING);
+                if !is_top_level_question(&request.address) {
+                    execution.ledger.add_warning(UNATTENDED_DEFAULT_WARNING);
                 }
             }
             end
@@ -201,7 +201,7 @@ impl InputRunner {
             (OperatorAnswer::Text { text, .. }, Some(value)) if text.trim().is_empty() => default(value),
             (OperatorAnswer::Text { text, by }, _) => {
                 // Only the operator may answer with the number of a choice.
-                let text = find_choice(&text, &self.choices, true).unwrap_or(text);
+                let text = resolve_choice(&text, &self.choices, true).unwrap_or(text);
                 self.record_valid_answer(json!(text), &by, request, execution)
             }
             (_, Some(value)) => default(value),
@@ -214,7 +214,7 @@ impl InputRunner {
 
     /// Asks the operator until the answer is valid, at most ten times. One time limit applies to all questions together.
     async fn ask_until_valid(&self, request: &PendingRequest, execution: &ExecutionInput) -> OperatorAnswer {
-        let _standing = execution.stopwatch.pause_parents();
+        let _standing = execution.stopwatch.pause_outer_stopwatches();
         let started = tokio::time::Instant::now();
         let mut question_request = QuestionRequest {
             run: RunId::new(execution.run_id.clone()),
@@ -252,7 +252,7 @@ impl InputRunner {
             other => other,
         };
         let accepted_output = match &answer {
-            Value::String(text) => find_choice(text, &self.choices, false).map(|text| text_to_output(&text)),
+            Value::String(text) => resolve_choice(text, &self.choices, false).map(|text| text_to_output(&text)),
             _ if !self.choices.is_empty() => None,
             other => Some(value_to_output(other.clone())),
         };
@@ -261,7 +261,7 @@ impl InputRunner {
             Some(output) => {
                 execution
                     .ledger
-                    .set_answer(AnswerRecord::for_request(request, text, by.clone()));
+                    .set_answer(AnswerRecord::from_answered_request(request, text, by.clone()));
                 QuestionEnd::Output(output)
             }
             None => QuestionEnd::Failed(ExecutionFailure::new(
@@ -288,7 +288,7 @@ impl InputRunner {
 }
 
 impl Runner for InputRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(self.run_attempt(execution))
     }
 }

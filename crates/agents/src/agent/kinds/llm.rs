@@ -1,13 +1,13 @@
-//! LLM agents: a request with a system message, the thread and a task; the reply becomes the output.
+//! LLM agents: a request with a system message, the thread and a task. The reply becomes the output.
 //!
 //! A [`Dialogue`] makes the requests and calls the tools of a round. This module renders the messages, converts the end
-//! of the round to an observation, and selects what the agent remembers.
+//! of the round to an attempt result, and selects the messages that the agent remembers.
 //!
-//! **Corrections.** With an `output_schema`, a reply that does not match goes back to the model with the errors, up to
+//! **Corrections.** With an `output_schema`, a reply that does not match is sent back to the model with the errors, up to
 //! `retry.max_attempts` requests in one attempt. So after a failure of kind `schema` from this runner, the executor
-//! must not make another attempt. After every other kind of failure it may.
+//! must not make another attempt. After every other kind of failure the executor can make another attempt.
 //!
-//! The runner keeps no state between executions: [`ExecutionInput`] carries the thread and the number of earlier requests.
+//! The runner keeps no state between executions: [`ExecutionInput`] contains the thread and the number of earlier requests.
 
 mod progress;
 mod substitute;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::progress::{ExecutionExchange, NextLlmStep};
-pub(crate) use self::substitute::{ScriptSubstitute, compile_script_templates, script_data};
+use self::progress::{LlmExecutionProgress, NextLlmStep};
+pub(crate) use self::substitute::{ReplacedScriptAgent, compile_script_templates, script_input_json};
 use crate::agent::attachments::AttachmentTemplates;
 use crate::agent::build_error::{RunnerBuildError, compile_optional_template};
 use crate::agent::chat::RoundEnd;
@@ -25,11 +25,12 @@ use crate::agent::chat::{Dialogue, DialogueErrorKind, MessageSelector, ModelTool
 use crate::agent::kinds::scope::{build_template_scope, list_dependency_names, warn_about_missed_keys};
 use crate::agent::output::repair::{correction_request, explain_mismatch, mismatch_text};
 use crate::agent::output::schema::OutputSchema;
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner, attachments};
+use crate::agent::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner, attachments};
 use ensemble_core::reply::{
-    output_for_schema, parse_json_reply, parse_plain_reply, quotes_requests, unread_keys_warning,
+    has_ignored_agent_requests, output_for_schema, parse_reply_with_schema, parse_reply_without_schema,
+    unread_keys_warning,
 };
-use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
+use ensemble_core::thread::{Attachment, ExecutionAttemptRef, IgnoredLiveOutput, LiveOutputReceiver, StopReason};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
 use ensemble_language::ensemble::{Agent, LlmSpec, MemoryMode, ModelChoice};
 use ensemble_language::profiles::ChainedProfile;
@@ -38,58 +39,59 @@ use ensemble_models::Model;
 use ensemble_process::program::ScriptFolders;
 use ensemble_scripts::template_worker;
 
-/// Performs the executions of an LLM agent.
-pub struct LlmRunner {
-    speaker: Box<dyn RoundSpeaker>,
-    tool_source: Option<Arc<dyn ToolSource>>,
-    live_output: Arc<dyn LiveOutput>,
+/// Runner of an LLM agent, which sends requests to a model or to an external program.
+pub struct LlmAgentRunner {
+    speaker: Box<dyn RoundPerformer>,
+    tool_source: Option<Arc<dyn ExecutionToolSource>>,
+    live_output: Arc<dyn LiveOutputReceiver>,
     prompt: Option<Template>,
     system_prompt: Option<Template>,
     attachments: AttachmentTemplates,
-    /// The `system_prompt` of each profile in the chain of the model.
+    /// `system_prompt` of each profile in the chain of the model.
     profile_prompts: Vec<Option<Template>>,
     memory: MemoryMode,
     schema: Option<(OutputSchema, Arc<Value>)>,
-    /// The maximum number of replies in one attempt, including those that do not match the schema.
+    /// Maximum number of replies in one attempt, including replies that do not match the schema.
     max_tries: u32,
     max_iterations: u32,
-    /// The agent may request other agents.
+    /// Set if the agent may request other agents.
     triggers: bool,
     listens_to: Arc<[Arc<str>]>,
-    /// The script agent that the model replaces. The task is a question about the agent then.
-    substitute: Option<ScriptSubstitute>,
+    /// Script agent that the model replaces. The task is then a question about the agent.
+    substitute: Option<ReplacedScriptAgent>,
 }
 
-/// The warning about requests that are not taken.
-const QUOTED_REQUESTS: &str = "`agent_requests` inside other text were ignored; a reply with requests must be one JSON object and \
+/// Warning about agent requests inside other text, which are ignored.
+const QUOTED_REQUESTS_WARNING: &str = "`agent_requests` inside other text were ignored; a reply with requests must be one JSON object and \
      nothing else";
 
-/// Who is asked: a model, or an external program.
-pub(in crate::agent) trait RoundSpeaker: Send + Sync {
-    /// Performs one round.
+/// Partner of an LLM agent that performs rounds: a model, or an external program.
+pub(in crate::agent) trait RoundPerformer: Send + Sync {
+    /// Performs one round: requests and tool calls up to the final reply. Streams to `live_output`.
     fn perform_round<'a>(
         &'a self,
         opening: RoundParameters,
         tools: &'a dyn ModelTools,
-        live_output: &'a dyn LiveOutput,
+        live_output: &'a dyn LiveOutputReceiver,
         execution: &'a ExecutionInput,
     ) -> BoxFuture<'a, RoundEnd>;
 
-    /// Does it answer without a model?
+    /// Returns whether the replies come from no real model.
     fn is_simulated(&self) -> bool;
 
-    /// The execution has ended. `session`: the last that was noted. `is_kept`: a later execution may go on with it.
+    /// Reports the end of the execution. `session` is the last recorded session, and `is_kept` tells whether a later execution can
+    /// continue the session.
     fn notify_execution_ended(&self, session: Option<&str>, is_kept: bool) {
         let _ = (session, is_kept);
     }
 }
 
-impl RoundSpeaker for Dialogue {
+impl RoundPerformer for Dialogue {
     fn perform_round<'a>(
         &'a self,
         opening: RoundParameters,
         tools: &'a dyn ModelTools,
-        live_output: &'a dyn LiveOutput,
+        live_output: &'a dyn LiveOutputReceiver,
         execution: &'a ExecutionInput,
     ) -> BoxFuture<'a, RoundEnd> {
         Box::pin(self.run_round(opening, tools, live_output, &execution.ledger))
@@ -100,50 +102,53 @@ impl RoundSpeaker for Dialogue {
     }
 }
 
-/// Gives the tools of an agent for one execution.
-pub trait ToolSource: Send + Sync {
+/// Source of the tools of an agent, for each execution.
+pub trait ExecutionToolSource: Send + Sync {
     /// Returns the tools for this execution.
-    fn for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a>;
+    fn tools_for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a>;
 }
 
-/// The parts from which an LLM runner is built.
-pub struct LlmOptions {
-    /// The model.
+/// Options from which an LLM runner is built.
+pub struct LlmRunnerOptions {
+    /// Model that answers.
     pub model: Model,
-    /// The tools that the model may call.
-    pub tool_source: Option<Arc<dyn ToolSource>>,
-    /// Keeps the thread within the context window of the model.
+    /// Source of the tools that the model may call.
+    pub tool_source: Option<Arc<dyn ExecutionToolSource>>,
+    /// Selector that keeps the thread within the context window of the model.
     pub window: Option<Arc<dyn MessageSelector>>,
-    /// Receives the live output of the model and its tools.
-    pub live_output: Arc<dyn LiveOutput>,
-    /// The folders in which attachments are.
+    /// Receiver of the live output of the model and its tools.
+    pub live_output: Arc<dyn LiveOutputReceiver>,
+    /// Folders that contain attachments.
     pub places: Option<ScriptFolders>,
 }
 
-impl LlmOptions {
-    /// Returns a model without tools, context window and live output.
+impl LlmRunnerOptions {
+    /// Creates options for the model without tools, context window and live output.
     pub fn for_model(model: Model) -> Self {
         Self {
             model,
             tool_source: None,
             window: None,
-            live_output: Arc::new(NoLiveOutput),
+            live_output: Arc::new(IgnoredLiveOutput),
             places: None,
         }
     }
 }
 
-/// The rendered messages of an attempt.
-struct RenderedTask {
+/// Rendered messages of an attempt.
+struct RenderedLlmTask {
     systems: Vec<Option<String>>,
     user: String,
     attachments: Vec<Attachment>,
 }
 
-impl LlmRunner {
+impl LlmAgentRunner {
     /// Compiles the templates and the schema of the agent and the templates of the model profiles.
-    pub fn new(agent: &Agent, llm: &LlmSpec, options: LlmOptions) -> Result<Self, RunnerBuildError> {
-        let LlmOptions {
+    ///
+    /// # Errors
+    /// A text is not a template, or the schema is not valid.
+    pub fn new(agent: &Agent, llm: &LlmSpec, options: LlmRunnerOptions) -> Result<Self, RunnerBuildError> {
+        let LlmRunnerOptions {
             model,
             tool_source,
             window,
@@ -157,7 +162,7 @@ impl LlmRunner {
         let profile_prompts = model.profiles().map(profile_prompt).collect::<Result<_, _>>()?;
         let attachments = AttachmentTemplates::compile_paths(&llm.attachments, places)?;
         let speaker = Box::new(Dialogue::new(model).with_window(window));
-        Self::with_speaker(agent, llm, speaker, live_output, |runner| Self {
+        Self::new_with_speaker(agent, llm, speaker, live_output, |runner| Self {
             profile_prompts,
             attachments,
             tool_source,
@@ -165,12 +170,12 @@ impl LlmRunner {
         })
     }
 
-    /// An agent whose task goes to this speaker.
-    pub(in crate::agent) fn with_speaker(
+    /// Creates the runner of an agent whose rounds the speaker performs. `completed` sets the other parts of the runner.
+    pub(in crate::agent) fn new_with_speaker(
         agent: &Agent,
         llm: &LlmSpec,
-        speaker: Box<dyn RoundSpeaker>,
-        live_output: Arc<dyn LiveOutput>,
+        speaker: Box<dyn RoundPerformer>,
+        live_output: Arc<dyn LiveOutputReceiver>,
         completed: impl FnOnce(Self) -> Self,
     ) -> Result<Self, RunnerBuildError> {
         let schema = |value: &Value| OutputSchema::compile(value).map(|schema| (schema, Arc::new(value.clone())));
@@ -198,11 +203,11 @@ impl LlmRunner {
         }))
     }
 
-    /// Builds the runner of a script agent in whose place a model answers.
+    /// Creates the runner of a script agent that a model replaces.
     pub fn for_script_agent(
         agent: &Agent,
         model: Model,
-        live_output: Arc<dyn LiveOutput>,
+        live_output: Arc<dyn LiveOutputReceiver>,
     ) -> Result<Self, RunnerBuildError> {
         let spec = LlmSpec {
             // The model is connected already.
@@ -216,14 +221,14 @@ impl LlmRunner {
             max_iterations: LlmSpec::MAX_ITERATIONS,
             max_parallel_tools: LlmSpec::MAX_PARALLEL_TOOLS,
         };
-        let options = LlmOptions {
+        let options = LlmRunnerOptions {
             live_output,
-            ..LlmOptions::for_model(model)
+            ..LlmRunnerOptions::for_model(model)
         };
         Ok(Self {
             // Another attempt of the script agent corrects the reply.
             max_tries: 1,
-            substitute: Some(ScriptSubstitute::for_agent(agent)?),
+            substitute: Some(ReplacedScriptAgent::for_agent(agent)?),
             ..Self::new(agent, &spec, options)?
         })
     }
@@ -233,8 +238,9 @@ impl LlmRunner {
         self.speaker.is_simulated()
     }
 
-    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
-        let mut execution_messages = ExecutionExchange::from_records(&execution.records);
+    /// Renders the task, gets a valid output, and returns the outcome of the attempt. Uses a remembered output if possible.
+    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptEnd {
+        let mut execution_messages = LlmExecutionProgress::from_records(&execution.records);
         let result = match self.render_task_with_attachments(&execution, &execution_messages).await {
             Ok(task) => match self.find_remembered_output(&execution, &task).await {
                 Some(output) => Ok(output),
@@ -246,44 +252,44 @@ impl LlmRunner {
             Err(failure) => Err(failure),
         };
         let result = match &self.substitute {
-            Some(_) => result.map(ScriptSubstitute::remove_reply_text),
+            Some(_) => result.map(ReplacedScriptAgent::remove_reply_text),
             None => result,
         };
-        execution.ledger.close_round();
+        execution.ledger.end_round();
         let is_kept = self.memory == MemoryMode::Conversation && execution.part.is_none() && result.is_ok();
         self.speaker
             .notify_execution_ended(execution_messages.latest_session_id(), is_kept);
         if !execution_messages.waits_for.is_empty() {
-            return AttemptOutcome::NeedsInput(execution_messages.waits_for);
+            return AttemptEnd::NeedsInput(execution_messages.waits_for);
         }
         if execution.records.is_in_tool_call() {
             // The call that contains the agent has only its output.
             execution_messages.record_new_iterations(&execution).await;
         }
-        AttemptOutcome::Finished(AttemptResult {
+        AttemptEnd::Finished(AttemptResult {
             parts: Vec::new(),
             nested_answers: Vec::new(),
             answer: None,
             result,
-            usage: Some(execution.ledger.usage()),
+            usage: Some(execution.ledger.usage_so_far()),
             exchange: execution_messages.into_unrecorded_iterations(),
         })
     }
 
-    /// Returns the output of an earlier execution of a script agent for which the model answered the same question.
-    async fn find_remembered_output(&self, execution: &ExecutionInput, task: &RenderedTask) -> Option<JsonMap> {
+    /// Finds the output of an earlier execution of a replaced script agent, if the model answered the same question.
+    async fn find_remembered_output(&self, execution: &ExecutionInput, task: &RenderedLlmTask) -> Option<JsonMap> {
         self.substitute.as_ref()?;
-        let reply = ScriptSubstitute::find_remembered_reply(execution, &task.user)?;
-        let (output, errors) = self.judge_reply(reply).await;
+        let reply = ReplacedScriptAgent::find_remembered_reply(execution, &task.user)?;
+        let (output, errors) = self.parse_and_check_reply(reply).await;
         errors.is_empty().then_some(output)
     }
 
-    /// Returns the task; its files are read only where it has not been sent yet.
+    /// Renders the task. Loads the attachments only if the task was not sent before.
     async fn render_task_with_attachments(
         &self,
         execution: &ExecutionInput,
-        said: &ExecutionExchange,
-    ) -> Result<RenderedTask, ExecutionFailure> {
+        said: &LlmExecutionProgress,
+    ) -> Result<RenderedLlmTask, ExecutionFailure> {
         let task = self.render_task(execution).await?;
         if self.attachments.is_empty() || said.next_step() != NextLlmStep::Task {
             return Ok(task);
@@ -293,23 +299,24 @@ impl LlmRunner {
         let files = self.attachments.resolve_files(&scope).await.map_err(failed)?;
         warn_about_missed_keys(&scope, "attachments", execution);
         drop(scope);
-        Ok(RenderedTask {
+        Ok(RenderedLlmTask {
             attachments: attachments::load_attachments(files).await.map_err(failed)?,
             ..task
         })
     }
 
-    async fn render_task(&self, execution: &ExecutionInput) -> Result<RenderedTask, ExecutionFailure> {
+    /// Renders the system messages and the task, without attachments. Warns about missing keys.
+    async fn render_task(&self, execution: &ExecutionInput) -> Result<RenderedLlmTask, ExecutionFailure> {
         let scope = build_template_scope(execution, &self.listens_to);
         let failed = |which: &'static str| {
             move |error: TemplateError| ExecutionFailure::new(FailureKind::Unavailable, format!("{which}: {error}"))
         };
-        let agent_prompt = render_optional(self.system_prompt.as_ref(), &scope).await;
+        let agent_prompt = render_optional_template(self.system_prompt.as_ref(), &scope).await;
         let agent_prompt = agent_prompt.map_err(failed("system_prompt"))?;
         warn_about_missed_keys(&scope, "system_prompt", execution);
         let mut systems = Vec::with_capacity(self.profile_prompts.len());
         for of_profile in &self.profile_prompts {
-            let of_profile = render_optional(of_profile.as_ref(), &scope).await;
+            let of_profile = render_optional_template(of_profile.as_ref(), &scope).await;
             let of_profile = of_profile.map_err(failed("system_prompt of the model profile"))?;
             let parts: Vec<String> = of_profile.into_iter().chain(agent_prompt.clone()).collect();
             systems.push(Some(parts.join("\n\n")).filter(|text| !text.trim().is_empty()));
@@ -320,49 +327,49 @@ impl LlmRunner {
                 .render_question(execution)
                 .await
                 .map_err(|error| ExecutionFailure::new(FailureKind::Unavailable, error))?,
-            None => template_worker::render_agent_task(self.prompt.as_ref(), &scope)
+            None => template_worker::render_agent_task_async(self.prompt.as_ref(), &scope)
                 .await
                 .map_err(failed("prompt"))?,
         };
         warn_about_missed_keys(&scope, "prompt", execution);
-        Ok(RenderedTask {
+        Ok(RenderedLlmTask {
             systems,
             user,
             attachments: Vec::new(),
         })
     }
 
-    /// Requests a reply, and requests corrections until the reply matches the schema. An execution that was cut short
-    /// goes on where its records end.
+    /// Requests a reply, and requests corrections until the reply matches the schema. An interrupted execution continues
+    /// where its records end.
     async fn request_valid_output(
         &self,
         execution: &ExecutionInput,
-        task: &RenderedTask,
-        said: &mut ExecutionExchange,
+        task: &RenderedLlmTask,
+        said: &mut LlmExecutionProgress,
     ) -> Result<JsonMap, ExecutionFailure> {
         let tools: Box<dyn ModelTools + '_> = match &self.tool_source {
-            Some(tool_source) => tool_source.for_execution(execution),
+            Some(tool_source) => tool_source.tools_for_execution(execution),
             None => Box::new(NoTools),
         };
         loop {
             let (reply, stop_reason) = match said.next_step() {
                 NextLlmStep::Judgement(reply, stop_reason) => (reply, stop_reason),
-                NextLlmStep::Task | NextLlmStep::Correction(_) if self.requests_left(said, execution) == 0 => {
-                    return Err(self.exhausted_failure(execution));
+                NextLlmStep::Task | NextLlmStep::Correction(_) if self.count_requests_left(said, execution) == 0 => {
+                    return Err(self.no_requests_left_failure(execution));
                 }
                 due => {
-                    let opening = self.round_request(execution, task, said, due);
-                    self.run_round(opening, &*tools, execution, said).await?
+                    let opening = self.build_round_parameters(execution, task, said, due);
+                    self.run_round_and_collect(opening, &*tools, execution, said).await?
                 }
             };
-            let (output, errors) = self.judge_reply(&reply).await;
+            let (output, errors) = self.parse_and_check_reply(&reply).await;
             if errors.is_empty() {
-                if self.triggers && quotes_requests(&reply) {
-                    execution.ledger.warn(QUOTED_REQUESTS);
+                if self.triggers && has_ignored_agent_requests(&reply) {
+                    execution.ledger.add_warning(QUOTED_REQUESTS_WARNING);
                 } else if self.schema.is_none()
                     && let Some(warning) = unread_keys_warning(&reply)
                 {
-                    execution.ledger.warn(warning);
+                    execution.ledger.add_warning(warning);
                 }
                 return Ok(output);
             }
@@ -376,7 +383,7 @@ impl LlmRunner {
             if said.count_rejected_replies() >= self.max_tries
                 || execution
                     .remaining
-                    .subtract_usage(execution.ledger.usage())
+                    .subtract_usage(execution.ledger.usage_so_far())
                     .find_exhausted_limit()
                     .is_some()
             {
@@ -386,7 +393,7 @@ impl LlmRunner {
                 };
                 return Err(ExecutionFailure::new(kind, errors));
             }
-            if self.requests_left(said, execution) == 0 {
+            if self.count_requests_left(said, execution) == 0 {
                 let limit = self.max_iterations;
                 let error = format!("{errors} (no request is left for a correction: `max_iterations` is {limit})");
                 return Err(ExecutionFailure::new(FailureKind::MaxIterations, error));
@@ -395,7 +402,7 @@ impl LlmRunner {
         }
     }
 
-    /// Returns the message with which a reply is sent back.
+    /// Renders the message that sends a reply back with its errors, and with the schema if there is one.
     fn correction_text(&self, errors: &str) -> String {
         let text = correction_request(errors);
         match &self.schema {
@@ -405,25 +412,25 @@ impl LlmRunner {
         }
     }
 
-    /// Returns the output of a reply, and how it differs from the schema.
-    async fn judge_reply(&self, reply: &str) -> (JsonMap, Vec<String>) {
+    /// Parses the reply. Returns the output, and its differences from the schema.
+    async fn parse_and_check_reply(&self, reply: &str) -> (JsonMap, Vec<String>) {
         let Some((schema, _)) = &self.schema else {
-            return (parse_plain_reply(reply), Vec::new());
+            return (parse_reply_without_schema(reply), Vec::new());
         };
-        let output = parse_json_reply(reply);
+        let output = parse_reply_with_schema(reply);
         let errors = schema.list_errors_async(output_for_schema(&output)).await;
         (output, explain_mismatch(reply, errors))
     }
 
-    /// Returns how many requests of `max_iterations` the execution has left.
-    fn requests_left(&self, said: &ExecutionExchange, execution: &ExecutionInput) -> u32 {
+    /// Returns the number of requests of `max_iterations` that the execution has left.
+    fn count_requests_left(&self, said: &LlmExecutionProgress, execution: &ExecutionInput) -> u32 {
         let requests_made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
         let of_attempts = requests_made.saturating_add(execution.ended_requests);
         self.max_iterations.saturating_sub(of_attempts)
     }
 
-    /// Returns the failure of an attempt for which earlier attempts have left no request.
-    fn exhausted_failure(&self, execution: &ExecutionInput) -> ExecutionFailure {
+    /// Creates the failure of an attempt for which earlier attempts have left no request.
+    fn no_requests_left_failure(&self, execution: &ExecutionInput) -> ExecutionFailure {
         let limit = self.max_iterations;
         let before = execution.last_failure.as_ref();
         let before = before.map_or_else(String::new, |failure| {
@@ -433,11 +440,12 @@ impl LlmRunner {
         ExecutionFailure::new(FailureKind::MaxIterations, error)
     }
 
-    fn round_request(
+    /// Builds the parameters of the next round. Takes an unfinished iteration from `said` if tool calls continue.
+    fn build_round_parameters(
         &self,
         execution: &ExecutionInput,
-        task: &RenderedTask,
-        said: &mut ExecutionExchange,
+        task: &RenderedLlmTask,
+        said: &mut LlmExecutionProgress,
         due: NextLlmStep,
     ) -> RoundParameters {
         let attachments = match due {
@@ -474,7 +482,7 @@ impl LlmRunner {
             options: None,
             records: execution.records.clone(),
             systems: task.systems.clone(),
-            source: ExecutionRef {
+            source: ExecutionAttemptRef {
                 run: execution.run_id.clone(),
                 agent: Arc::clone(&execution.agent_name),
                 execution: execution.execution,
@@ -482,20 +490,20 @@ impl LlmRunner {
             },
             requests_made: execution.requests_made,
             summaries_made: execution.summaries_made,
-            max_requests: self.requests_left(said, execution),
+            max_requests: self.count_requests_left(said, execution),
             remaining: execution.remaining,
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
             clock: execution.stopwatch.clone(),
         }
     }
 
-    /// Runs one round, and adds the iterations to `said`.
-    async fn run_round(
+    /// Performs one round, adds the iterations to `said`, and warns about an incomplete reply.
+    async fn run_round_and_collect(
         &self,
         opening: RoundParameters,
         tools: &dyn ModelTools,
         execution: &ExecutionInput,
-        said: &mut ExecutionExchange,
+        said: &mut LlmExecutionProgress,
     ) -> Result<(String, StopReason), ExecutionFailure> {
         let round = self
             .speaker
@@ -503,18 +511,19 @@ impl LlmRunner {
         let end = round.await;
         let exchange = execution
             .ledger
-            .with_exchange(|exchange| exchange.iterations().to_vec());
-        said.append_iterations(exchange, execution.ledger.recorded_iterations());
+            .read_exchange(|exchange| exchange.iterations().to_vec());
+        said.append_iterations(exchange, execution.ledger.recorded_iteration_count());
         if let Err(DialogueErrorKind::Waits(requests)) = &end {
             said.waits_for.clone_from(requests);
         }
         if let Some(warning) = incomplete_reply_warning(&end) {
-            execution.ledger.warn(warning);
+            execution.ledger.add_warning(warning);
         }
-        end.map_err(|cause| self.redacted_failure(cause))
+        end.map_err(|cause| self.failure_with_own_limit(cause))
     }
 
-    fn redacted_failure(&self, cause: DialogueErrorKind) -> ExecutionFailure {
+    /// Converts the error of a round to a failure. An exhausted limit is reported with `max_iterations` of the agent.
+    fn failure_with_own_limit(&self, cause: DialogueErrorKind) -> ExecutionFailure {
         match cause {
             // The round had what the rounds before it had left.
             DialogueErrorKind::MaxTurnRequests(_) => {
@@ -525,7 +534,7 @@ impl LlmRunner {
     }
 }
 
-/// Returns the warning for a reply that is cut off or empty.
+/// Returns the warning about a reply that is cut off or empty.
 fn incomplete_reply_warning(end: &Result<(String, StopReason), DialogueErrorKind>) -> Option<&'static str> {
     match end {
         Ok((text, StopReason::MaxTokens)) if text.trim().is_empty() => {
@@ -537,6 +546,7 @@ fn incomplete_reply_warning(end: &Result<(String, StopReason), DialogueErrorKind
     }
 }
 
+/// Converts the error of a dialogue to a failure.
 fn dialogue_failure(error: DialogueErrorKind) -> ExecutionFailure {
     let kind = error.failure_kind();
     let error = match error {
@@ -548,20 +558,24 @@ fn dialogue_failure(error: DialogueErrorKind) -> ExecutionFailure {
     ExecutionFailure::new(kind, error)
 }
 
-async fn render_optional(template: Option<&Template>, scope: &TemplateScope) -> Result<Option<String>, TemplateError> {
+/// Renders the template, if there is one.
+async fn render_optional_template(
+    template: Option<&Template>,
+    scope: &TemplateScope,
+) -> Result<Option<String>, TemplateError> {
     match template {
-        Some(template) => template_worker::render_template(template, scope).await.map(Some),
+        Some(template) => template_worker::render_template_async(template, scope).await.map(Some),
         None => Ok(None),
     }
 }
 
-impl Runner for LlmRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+impl Runner for LlmAgentRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(self.run_attempt(execution))
     }
 }
 
-/// Returns the task; if the output of the last attempt did not match the schema, with the errors.
+/// Returns the task, with the schema errors of the last attempt if its output did not match the schema.
 fn add_rejection_errors(task: &str, execution: &ExecutionInput) -> String {
     let rejected = execution.last_failure.as_ref();
     match rejected.filter(|failure| failure.kind == FailureKind::Schema) {

@@ -1,4 +1,4 @@
-//! Agents that are ensembles: one inner conversation is one execution, and its final state is the output.
+//! Agents that run ensembles: one nested run is one execution, and its result is the output.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::agent::kinds::nested_inputs::NestedInputTemplates;
 use crate::agent::tools::TASK_ARGUMENTS;
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_core::conversation::{CompletionReason, ConversationState, FailedWork, WorkCounts};
+use crate::agent::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::conversation::{AgentWorkCounts, CompletionReason, ConversationState, FailureCounts};
 use ensemble_core::request::PendingRequest;
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage, RunContext, value_to_output};
 
-/// The keys of the inner context that hold the dependencies and the request of the agent.
-const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
+/// Keys of the nested context for the dependencies and the request of the agent.
+const OUTER_CONTEXT_KEYS: [&str; 2] = ["dependencies", "request"];
 
 /// Arguments of a nested run, except its input.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -66,55 +66,55 @@ impl NestedEnsembleRunner {
     ) -> Result<(Arc<str>, NestedRunArguments), String> {
         let (input, inputs) = match &self.inputs {
             Some(inputs) => inputs.render_prompt_and_inputs(execution).await?,
-            None => (execution.input.clone(), to_context(&execution.parameters)),
+            None => (execution.input.clone(), json_map_to_context(&execution.parameters)),
         };
         let arguments = NestedRunArguments {
             inputs,
             optional: if self.inputs.is_some() { &[] } else { &TASK_ARGUMENTS },
-            context: initial_context(execution),
+            context: build_nested_context(execution),
         };
         Ok((input, arguments))
     }
 }
 
 impl Runner for NestedEnsembleRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             let (input, given) = match self.render_nested_arguments(&execution).await {
                 Ok(input_and_arguments) => input_and_arguments,
-                Err(error) => return AttemptOutcome::from_failure(FailureKind::Unavailable, error),
+                Err(error) => return AttemptEnd::from_failure(FailureKind::Unavailable, error),
             };
             let execution = ExecutionInput { input, ..execution };
             match self.conversations.run_nested(&execution, given).await {
                 Ok(state) => {
                     if execution.ledger.nested_usage().is_none() {
-                        execution.ledger.set_nested_usage(state.usage_until_now());
+                        execution.ledger.set_nested_usage(state.usage_with_open_turn());
                     }
-                    finish_nested_run(&execution, &state)
+                    copy_warnings_and_finish(&execution, &state)
                 }
-                Err(failure) => AttemptOutcome::from_failure(failure.kind, failure.error),
+                Err(failure) => AttemptEnd::from_failure(failure.kind, failure.error),
             }
         })
     }
 }
 
 /// Builds the initial context of the nested run: the `config` of the agent, its dependencies and its request.
-fn initial_context(execution: &ExecutionInput) -> RunContext {
-    let mut context = to_context(&execution.parameters);
+fn build_nested_context(execution: &ExecutionInput) -> RunContext {
+    let mut context = json_map_to_context(&execution.parameters);
     let outputs: JsonMap = execution
         .dependencies
         .iter()
         .map(|(name, output)| (name.to_string(), Value::clone(output)))
         .collect();
-    context.insert(INPUT_KEYS[0].into(), Arc::new(Value::Object(outputs)));
+    context.insert(OUTER_CONTEXT_KEYS[0].into(), Arc::new(Value::Object(outputs)));
     if let Some(request) = &execution.request {
-        context.insert(INPUT_KEYS[1].into(), Arc::new(json!(request)));
+        context.insert(OUTER_CONTEXT_KEYS[1].into(), Arc::new(json!(request)));
     }
     context
 }
 
 /// Converts a JSON map to a run context.
-fn to_context(map: &JsonMap) -> RunContext {
+fn json_map_to_context(map: &JsonMap) -> RunContext {
     let entries = map.iter();
     entries
         .map(|(key, value)| (key.as_str().into(), Arc::new(value.clone())))
@@ -122,26 +122,26 @@ fn to_context(map: &JsonMap) -> RunContext {
 }
 
 /// Adds the warnings of the nested run to the execution, and returns the outcome of the attempt.
-fn finish_nested_run(execution: &ExecutionInput, state: &ConversationState) -> AttemptOutcome {
+fn copy_warnings_and_finish(execution: &ExecutionInput, state: &ConversationState) -> AttemptEnd {
     let of_end = state.run_end().map_or(&[][..], |ended| &ended.warnings);
     for warning in state.warnings().iter().chain(of_end) {
-        execution.ledger.warn(warning.clone());
+        execution.ledger.add_warning(warning.clone());
     }
     let Some(run_end) = state.run_end() else {
-        return AttemptOutcome::from_failure(FailureKind::Unavailable, "the nested run did not end");
+        return AttemptEnd::from_failure(FailureKind::Unavailable, "the nested run did not end");
     };
     for exhausted in &run_end.exhausted {
-        execution.ledger.warn(exhausted.to_string());
+        execution.ledger.add_warning(exhausted.to_string());
     }
     // Failed parts are warnings of the nested run.
-    for work in state.list_failed_work() {
-        let calls_only = FailedWork {
-            parts: WorkCounts::default(),
+    for work in state.count_failed_work_by_agent() {
+        let calls_only = AgentWorkCounts {
+            parts: FailureCounts::default(),
             ..work
         };
         calls_only
-            .list_sentences()
-            .for_each(|sentence| execution.ledger.warn(sentence));
+            .list_failure_sentences()
+            .for_each(|sentence| execution.ledger.add_warning(sentence));
     }
     let reason = run_end.completion_reason;
     let detail = run_end.detail.clone().unwrap_or_default();
@@ -155,15 +155,15 @@ fn finish_nested_run(execution: &ExecutionInput, state: &ConversationState) -> A
         CompletionReason::WaitingForInput => {
             let requests: Vec<PendingRequest> = state.pending_requests().cloned().collect();
             if !requests.is_empty() {
-                return AttemptOutcome::NeedsInput(requests);
+                return AttemptEnd::NeedsInput(requests);
             }
             failed(FailureKind::Reported)
         }
-        _ if run_end.is_success() => Ok(nested_result(state)),
+        _ if run_end.is_success() => Ok(declared_result_or_context(state)),
         _ => failed(FailureKind::Reported),
     };
-    let usage = execution.ledger.usage();
-    AttemptOutcome::Finished(AttemptResult {
+    let usage = execution.ledger.usage_so_far();
+    AttemptEnd::Finished(AttemptResult {
         parts: Vec::new(),
         nested_answers: Vec::new(),
         answer: None,
@@ -174,8 +174,8 @@ fn finish_nested_run(execution: &ExecutionInput, state: &ConversationState) -> A
 }
 
 /// Returns the declared result of the nested run. Without a declared result, returns the final context.
-fn nested_result(state: &ConversationState) -> JsonMap {
-    let Some(result) = state.run_value() else {
+fn declared_result_or_context(state: &ConversationState) -> JsonMap {
+    let Some(result) = state.evaluate_declared_result() else {
         return changed_final_context(state);
     };
     value_to_output(Arc::unwrap_or_clone(result.value))
@@ -185,7 +185,7 @@ fn nested_result(state: &ConversationState) -> JsonMap {
 fn changed_final_context(state: &ConversationState) -> JsonMap {
     let start_context = state.run_start().map(|started| &started.context);
     let is_only_given = |key: &str, value: &Arc<Value>| {
-        INPUT_KEYS.contains(&key)
+        OUTER_CONTEXT_KEYS.contains(&key)
             && start_context
                 .and_then(|given| given.get(key))
                 .is_some_and(|given| given == value)

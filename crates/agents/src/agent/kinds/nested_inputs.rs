@@ -1,4 +1,4 @@
-//! What an agent that is an ensemble gives its inner conversation: templates, and values that contain templates.
+//! Templates of the prompt and the inputs that an agent passes to its nested run.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl NestedInputTemplates {
     ) -> Result<(Arc<str>, RunContext), String> {
         let scope = build_template_scope(execution, &self.listens_to);
         let input = match &self.prompt {
-            Some(prompt) => template_worker::render_template(prompt, &scope)
+            Some(prompt) => template_worker::render_template_async(prompt, &scope)
                 .await
                 .map_err(|error| format!("prompt: {error}"))?
                 .into(),

@@ -1,4 +1,4 @@
-//! The prompts of agents, rendered without asking a model or a person: tests of ensembles compare them.
+//! Prompts of agents, rendered without a request to a model or a user, for the tests of ensembles.
 //!
 //! Invariant: a preview is the text that the agent would send in the same execution.
 
@@ -9,17 +9,17 @@ use ensemble_language::template::Template;
 use ensemble_scripts::template_worker;
 
 use crate::agent::ExecutionInput;
-use crate::agent::kinds::llm::ScriptSubstitute;
+use crate::agent::kinds::llm::ReplacedScriptAgent;
 use crate::agent::kinds::scope::{build_template_scope, list_dependency_names};
 
 /// Compiled prompt of an agent, which can be rendered without an execution of the agent.
 pub struct PromptPreview {
-    kind: PreviewKind,
+    kind: PromptPreviewKind,
     listens_to: Arc<[Arc<str>]>,
 }
 
 /// Kind of prompt: a question, a task for a model, or a question to a model that replaces a script.
-enum PreviewKind {
+enum PromptPreviewKind {
     /// The question of an input agent.
     Question(Template),
     /// The task of an LLM agent.
@@ -28,7 +28,7 @@ enum PreviewKind {
         prompt: Option<Template>,
     },
     /// The question to a model that replaces a script agent.
-    Substitute(ScriptSubstitute),
+    Substitute(ReplacedScriptAgent),
 }
 
 impl PromptPreview {
@@ -36,8 +36,8 @@ impl PromptPreview {
     pub fn for_agent(agent: &Agent) -> Option<Self> {
         let compile = |text: Option<&str>| text.map(Template::compile).transpose().ok();
         let kind = match &agent.kind {
-            AgentKind::Input(spec) => PreviewKind::Question(Template::compile(&spec.prompt).ok()?),
-            AgentKind::Llm(llm) => PreviewKind::Task {
+            AgentKind::Input(spec) => PromptPreviewKind::Question(Template::compile(&spec.prompt).ok()?),
+            AgentKind::Llm(llm) => PromptPreviewKind::Task {
                 system_prompt: compile(llm.system_prompt.as_deref())?,
                 prompt: compile(llm.prompt.as_deref())?,
             },
@@ -52,7 +52,7 @@ impl PromptPreview {
     /// Creates the preview of the question to a model that replaces a script agent. Returns `None` for invalid templates.
     pub fn for_substitute(agent: &Agent) -> Option<Self> {
         Some(Self {
-            kind: PreviewKind::Substitute(ScriptSubstitute::for_agent(agent).ok()?),
+            kind: PromptPreviewKind::Substitute(ReplacedScriptAgent::for_agent(agent).ok()?),
             listens_to: list_dependency_names(agent),
         })
     }
@@ -61,23 +61,23 @@ impl PromptPreview {
     ///
     /// # Errors
     /// The template cannot be rendered; in words.
-    pub async fn render(&self, execution: &ExecutionInput) -> Result<String, String> {
+    pub async fn render_prompt(&self, execution: &ExecutionInput) -> Result<String, String> {
         let scope = build_template_scope(execution, &self.listens_to);
         match &self.kind {
-            PreviewKind::Question(template) => template_worker::render_template(template, &scope)
+            PromptPreviewKind::Question(template) => template_worker::render_template_async(template, &scope)
                 .await
                 .map_err(|error| error.to_string()),
-            PreviewKind::Task { system_prompt, prompt } => {
+            PromptPreviewKind::Task { system_prompt, prompt } => {
                 let mut text = String::new();
                 if let Some(template) = system_prompt {
-                    let rendered = template_worker::render_template(template, &scope).await;
+                    let rendered = template_worker::render_template_async(template, &scope).await;
                     text = rendered.map_err(|error| error.to_string())? + "\n\n";
                 }
-                let task = template_worker::render_agent_task(prompt.as_ref(), &scope).await;
+                let task = template_worker::render_agent_task_async(prompt.as_ref(), &scope).await;
                 text.push_str(&task.map_err(|error| error.to_string())?);
                 Ok(text)
             }
-            PreviewKind::Substitute(substitute) => substitute.render_question(execution).await,
+            PromptPreviewKind::Substitute(substitute) => substitute.render_question(execution).await,
         }
     }
 }

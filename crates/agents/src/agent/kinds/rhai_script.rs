@@ -1,7 +1,7 @@
-//! Rhai scripts as agents: they run inside the process and need nothing installed.
+//! Rhai scripts as agents, which run inside the process and need no installed program.
 //!
-//! An agent may write the script that a later agent runs, so the file is searched for each execution. Its text is read
-//! only if the file has changed, and compiled only if no agent has a script of the same text.
+//! An agent can write the script that a later agent runs, so each execution searches for the file. The text is read
+//! only if the file has changed, and compiled only if no agent has a script with the same text.
 
 #![expect(
     clippy::disallowed_methods,
@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::agent::kinds::scope::rhai_variables;
-use crate::agent::{AttemptOutcome, AttemptResult, ExecutionInput};
+use crate::agent::{AttemptEnd, AttemptResult, ExecutionInput};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
 use ensemble_process::output;
-use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
+use ensemble_scripts::regular_files::{MAX_SCRIPT_BYTES, read_text};
 use ensemble_scripts::{Script, ScriptFailure};
 
 /// Precision of file times: two changes within this time may have the same file time.
@@ -44,7 +44,7 @@ pub(crate) enum ScriptLoadError {
 #[derive(Debug)]
 struct CachedScript {
     path: PathBuf,
-    /// The file as it was before it was read; `None`: it had changed just then, so it may change again unseen.
+    /// Version of the file before it was read; `None` if the file had just changed, because another change might stay unseen.
     version: Option<FileVersion>,
     script: Arc<Script>,
 }
@@ -82,13 +82,13 @@ pub async fn run_script_file(
     path: &Path,
     name: &str,
     execution: ExecutionInput,
-) -> AttemptOutcome {
+) -> AttemptEnd {
     match fs::metadata(path) {
         Ok(file) => {
             let version = FileVersion::from_metadata(&file);
             run_found_script(compiled, FoundScriptFile { path, name, version }, execution).await
         }
-        Err(error) => finished_outcome(Err(unreadable_error(name, &error).into())),
+        Err(error) => outcome_with_result(Err(unreadable_error(name, &error).into())),
     }
 }
 
@@ -97,11 +97,11 @@ pub(crate) async fn run_found_script(
     compiled: &CompiledScriptCache,
     found: FoundScriptFile<'_>,
     execution: ExecutionInput,
-) -> AttemptOutcome {
+) -> AttemptEnd {
     let name = found.name;
-    finished_outcome(match compiled.load_cached_script(found) {
+    outcome_with_result(match compiled.load_cached_script(found) {
         Ok(script) => match script
-            .run(rhai_variables(&execution, |name| script.reads_variable(name)))
+            .run(rhai_variables(&execution, |name| script.may_read_variable(name)))
             .await
         {
             Ok(value) => output::output_from_value(value),
@@ -112,8 +112,8 @@ pub(crate) async fn run_found_script(
 }
 
 /// Wraps the result in an outcome without usage and messages.
-fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
-    AttemptOutcome::Finished(AttemptResult {
+fn outcome_with_result(result: Result<JsonMap, ExecutionFailure>) -> AttemptEnd {
+    AttemptEnd::Finished(AttemptResult {
         parts: Vec::new(),
         nested_answers: Vec::new(),
         answer: None,
@@ -146,12 +146,12 @@ impl CompiledScriptCache {
             return Ok(Arc::clone(&loaded_script.script));
         }
         let now = SystemTime::now();
-        let text = read_text(path, LARGEST_SCRIPT).map_err(|error| unreadable_error(name, &error))?;
+        let text = read_text(path, MAX_SCRIPT_BYTES).map_err(|error| unreadable_error(name, &error))?;
         let script = Script::compile(&text);
-        let script = script.map_err(|error| ScriptLoadError::Broken(error.to_text_in(name)))?;
+        let script = script.map_err(|error| ScriptLoadError::Broken(error.message_with_position(name)))?;
         *last = Some(CachedScript {
             path: path.to_owned(),
-            version: version.is_settled(now).then_some(version),
+            version: version.has_distinguishable_times(now).then_some(version),
             script: Arc::clone(&script),
         });
         Ok(script)
@@ -182,7 +182,7 @@ impl FileVersion {
     }
 
     /// Returns whether every change after `now` will result in different file times.
-    fn is_settled(&self, now: SystemTime) -> bool {
+    fn has_distinguishable_times(&self, now: SystemTime) -> bool {
         [self.written, self.changed].into_iter().all(|(seconds, nanos)| {
             let tick = if nanos == 0 {
                 WHOLE_SECOND_STEP
@@ -198,8 +198,10 @@ impl FileVersion {
 /// Converts a failure of the script to a failure of the execution.
 fn script_failure(name: &str, failure: ScriptFailure) -> ExecutionFailure {
     match failure {
-        ScriptFailure::Reported(error) => ExecutionFailure::new(FailureKind::Reported, error.to_text_in(name)),
-        ScriptFailure::Limit(error) => ExecutionFailure::new(FailureKind::Exit, error.to_text_in(name)),
+        ScriptFailure::Reported(error) => {
+            ExecutionFailure::new(FailureKind::Reported, error.message_with_position(name))
+        }
+        ScriptFailure::Limit(error) => ExecutionFailure::new(FailureKind::Exit, error.message_with_position(name)),
         ScriptFailure::Stopped => ExecutionFailure::new(FailureKind::Exit, format!("{name}: it was stopped")),
     }
 }
@@ -272,7 +274,7 @@ mod tests {
             an_execution(),
         )
         .await;
-        let AttemptOutcome::Finished(AttemptResult {
+        let AttemptEnd::Finished(AttemptResult {
             result: Err(failure), ..
         }) = observed
         else {
@@ -319,12 +321,13 @@ mod tests {
     #[test]
     fn times_without_parts_of_a_second_are_trusted_later() {
         let at = UNIX_EPOCH + Duration::from_secs(1_000);
-        let settled = |at: SystemTime, after: u64| version(1, at).is_settled(at + Duration::from_millis(after));
+        let settled =
+            |at: SystemTime, after: u64| version(1, at).has_distinguishable_times(at + Duration::from_millis(after));
         assert!(!settled(at, 1_900) && settled(at, 2_100));
         let at = at + Duration::from_nanos(1);
         assert!(!settled(at, 19) && settled(at, 21));
         assert!(
-            !version(1, at + Duration::from_secs(9)).is_settled(at),
+            !version(1, at + Duration::from_secs(9)).has_distinguishable_times(at),
             "the clocks differ"
         );
     }
@@ -337,7 +340,7 @@ mod tests {
         for n in 0..50 {
             fs::write(&path, format!("#{{n: {:02}}}", n + 10)).expect("written");
             let observed = run_script_file(&compiled, &path, "a.rhai", an_execution()).await;
-            let AttemptOutcome::Finished(AttemptResult { result, .. }) = observed else {
+            let AttemptEnd::Finished(AttemptResult { result, .. }) = observed else {
                 panic!("{observed:?}");
             };
             assert_eq!(result.map(Value::Object), Ok(json!({"n": n + 10})));

@@ -1,4 +1,4 @@
-//! The data of an execution as variables of templates and of in-process scripts.
+//! Data of an execution as variables of templates and of Rhai scripts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) fn build_template_scope(execution: &ExecutionInput, listens_to: &Arc<
         listens_to: Arc::clone(listens_to),
         dependencies: execution.dependencies.clone(),
         news: execution.news.clone(),
-        unprompted_outputs: list_outputs(execution),
+        unprompted_outputs: list_outputs_for_task(execution),
         parameters: Arc::clone(&execution.parameters),
         request: execution.request.clone(),
         history: execution.history.clone(),
@@ -56,7 +56,7 @@ fn inputs_variable(execution: &ExecutionInput) -> ScriptVariable {
 }
 
 /// Lists the outputs for a task without variables: dependencies first, and the own output only if the execution includes it.
-fn list_outputs(execution: &ExecutionInput) -> Vec<(Arc<str>, Arc<Value>)> {
+fn list_outputs_for_task(execution: &ExecutionInput) -> Vec<(Arc<str>, Arc<Value>)> {
     let of_others = execution
         .dependencies
         .iter()
@@ -69,7 +69,7 @@ pub(crate) fn warn_about_missed_keys(scope: &TemplateScope, which: &str, executi
     let missed = scope.missing_keys.take_missing_keys();
     let is_first = execution.attempt == execution.lost_attempts + 1;
     for key in missed.iter().filter(|_| is_first) {
-        execution.ledger.warn(format!("{which}: {key}"));
+        execution.ledger.add_warning(format!("{which}: {key}"));
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn rhai_variables(
     add("inputs", &|| inputs_variable(execution));
     add("context", &|| ScriptVariable::Context(Arc::clone(&execution.context)));
     add("dependencies", &|| {
-        ScriptVariable::Outputs(execution.script_dependencies().to_vec())
+        ScriptVariable::Outputs(execution.latest_success_outputs().to_vec())
     });
     add("failures", &|| ScriptVariable::Outputs(execution.failures.clone()));
     add("news", &|| json(json!(execution.news)));

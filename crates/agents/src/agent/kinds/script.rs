@@ -1,8 +1,8 @@
-//! Script agents: running the program that `script:` names.
+//! Script agents, which run the program that `script:` names.
 //!
-//! A run starts only if its scripts are there and its Rhai scripts compile ([`build_checked_runner`]). A script is searched
-//! again for each execution, because it may change while the run waits. Only a program on PATH is remembered, until there
-//! is a file of this name. `validate` uses the same search, so that both agree.
+//! A run starts only if its scripts exist and its Rhai scripts compile ([`build_checked_runner`]). Each execution searches for the script
+//! again, because the script can change while the run waits. Only a program on PATH is cached, until a file
+//! with the name exists. `validate` uses the same search, so that both agree.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use std::sync::{Arc, OnceLock};
 use crate::agent::kinds::rhai_script;
 use crate::agent::kinds::rhai_script::{CompiledScriptCache, ScriptLoadError};
 pub use crate::agent::kinds::script_templates::ScriptTemplates;
-use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use crate::agent::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::FailureKind;
 use ensemble_process::program::{
     ResolvedScript, ScriptFolders, ScriptLookupError, find_unused_arguments_error, list_rhai_candidates,
-    matches_existing_file, resolve_needed_program, resolve_script, resolve_script_with_arguments,
+    matches_existing_file, resolve_needed_program, resolve_script, resolve_script_for_args,
 };
 use ensemble_process::{self, ProcessSettings, ProgramInvocation};
 
 /// Error that prevents the start of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptStartError {
-    /// The script, or the program that it needs, is not there.
+    /// The script, or a program that the script needs, does not exist.
     Lookup(ScriptLookupError),
     /// The file of the Rhai script cannot be read.
     Unreadable(String),
@@ -58,14 +58,15 @@ struct ScriptRunner {
     templates: ScriptTemplates,
     places: ScriptFolders,
     bounds: ProcessSettings,
-    /// Where it may lie and what it is called there, if its name says that it is a Rhai script.
+    /// Candidate paths with their names in messages, if the name is that of a Rhai script.
     rhai_files: Vec<(PathBuf, String)>,
-    /// What the script was while it named no file.
+    /// Program on `PATH` that the script was, while its name matched no file.
     on_path: OnceLock<ProgramInvocation>,
     compiled: CompiledScriptCache,
 }
 
 impl ScriptRunner {
+    /// Creates the runner. Nothing is resolved yet.
     fn new(script: &str, templates: ScriptTemplates, places: &ScriptFolders, bounds: ProcessSettings) -> Self {
         Self {
             script: script.to_owned(),
@@ -100,16 +101,20 @@ impl ScriptRunner {
     /// Resolves the script without the cache. A script with arguments must be a process.
     fn resolve_uncached(&self) -> Result<ResolvedScript, ScriptLookupError> {
         match self.templates.has_arguments() {
-            true => resolve_script_with_arguments(&self.script, &self.places),
+            true => resolve_script_for_args(&self.script, &self.places),
             false => resolve_script(&self.script, &self.places),
         }
     }
 
     /// Renders the arguments and the standard input, and runs the process.
-    async fn run_process(&self, mut invocation: ProgramInvocation, execution: &ExecutionInput) -> AttemptOutcome {
-        let rendered = match self.templates.render(execution).await {
+    async fn render_and_run_process(
+        &self,
+        mut invocation: ProgramInvocation,
+        execution: &ExecutionInput,
+    ) -> AttemptEnd {
+        let rendered = match self.templates.render_args_and_stdin(execution).await {
             Ok(rendered) => rendered,
-            Err(error) => return AttemptOutcome::from_failure(FailureKind::Unavailable, error),
+            Err(error) => return AttemptEnd::from_failure(FailureKind::Unavailable, error),
         };
         invocation
             .arguments
@@ -119,7 +124,7 @@ impl ScriptRunner {
     }
 
     /// Resolves the script. Caches a program found on `PATH`, but checks files every time.
-    fn resolve_cached(&self) -> Result<ResolvedScript, ScriptLookupError> {
+    fn resolve_with_path_cache(&self) -> Result<ResolvedScript, ScriptLookupError> {
         if matches_existing_file(&self.script, &self.places) {
             return self.resolve_uncached();
         }
@@ -135,20 +140,22 @@ impl ScriptRunner {
 }
 
 impl Runner for ScriptRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             // The same answer as below, for one look at the file.
             if let Some(script_file) = rhai_script::find_script_file(&self.rhai_files) {
                 return rhai_script::run_found_script(&self.compiled, script_file, execution).await;
             }
-            match self.resolve_cached() {
+            match self.resolve_with_path_cache() {
                 Ok(ResolvedScript::Rhai(path)) => {
                     let name = self.places.display_path(&path);
                     rhai_script::run_script_file(&self.compiled, &path, &name, execution).await
                 }
                 // Boxed: the future of a process is large, and executions of Rhai scripts would carry its size.
-                Ok(ResolvedScript::Process(invocation)) => Box::pin(self.run_process(invocation, &execution)).await,
-                Err(unavailable) => AttemptOutcome::from_failure(FailureKind::Unavailable, unavailable.to_string()),
+                Ok(ResolvedScript::Process(invocation)) => {
+                    Box::pin(self.render_and_run_process(invocation, &execution)).await
+                }
+                Err(unavailable) => AttemptEnd::from_failure(FailureKind::Unavailable, unavailable.to_string()),
             }
         })
     }

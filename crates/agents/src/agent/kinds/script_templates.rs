@@ -1,4 +1,4 @@
-//! The `args` and `stdin` of a script agent: templates over the variables of prompts.
+//! Templates of the `args` and `stdin` of a script agent.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ pub struct ScriptTemplates {
 /// Rendered command-line arguments and standard input of one script process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RenderedScriptInput {
-    /// Each is one argument.
+    /// Command-line arguments.
     pub(crate) args: Vec<String>,
-    /// The text that replaces the JSON object.
+    /// Text that replaces the JSON object on standard input.
     pub(crate) stdin: Option<String>,
 }
 
@@ -49,7 +49,10 @@ impl ScriptTemplates {
     }
 
     /// Renders the arguments and the standard input. An error names the key.
-    pub(crate) async fn render(&self, execution: &ExecutionInput) -> Result<RenderedScriptInput, String> {
+    pub(crate) async fn render_args_and_stdin(
+        &self,
+        execution: &ExecutionInput,
+    ) -> Result<RenderedScriptInput, String> {
         if self.args.is_empty() && self.stdin.is_none() {
             return Ok(RenderedScriptInput::default());
         }
@@ -57,7 +60,7 @@ impl ScriptTemplates {
         let mut rendered = RenderedScriptInput::default();
         for (at, template) in self.args.iter().enumerate() {
             let which = format!("args[{at}]");
-            let text = render_text(template, &scope, &which, execution).await?;
+            let text = render_and_warn(template, &scope, &which, execution).await?;
             if text.contains('\0') {
                 return Err(format!(
                     "{which}: the text contains a NUL character, and no argument can"
@@ -66,7 +69,7 @@ impl ScriptTemplates {
             rendered.args.push(text);
         }
         if let Some(template) = &self.stdin {
-            rendered.stdin = Some(render_text(template, &scope, "stdin", execution).await?);
+            rendered.stdin = Some(render_and_warn(template, &scope, "stdin", execution).await?);
         }
         Ok(rendered)
     }
@@ -79,13 +82,13 @@ fn double_last_newline(text: &str) -> String {
 }
 
 /// Renders the template and warns about missing keys. `which` names the template in messages.
-async fn render_text(
+async fn render_and_warn(
     template: &Template,
     scope: &TemplateScope,
     which: &str,
     execution: &ExecutionInput,
 ) -> Result<String, String> {
-    let text = template_worker::render_template(template, scope).await;
+    let text = template_worker::render_template_async(template, scope).await;
     let text = text.map_err(|error| format!("{which}: {error}"))?;
     warn_about_missed_keys(scope, which, execution);
     Ok(text)

@@ -1,7 +1,7 @@
-//! Agents that call one tool of an MCP server without a model: the result of the call is the output.
+//! Agents that call one tool of an MCP server without a model. The result of the call is the output.
 //!
 //! **Invariant:** a call is recorded before it is made, and a recorded call is made at most once, unless the tool is
-//! repeatable or the server says that it only reads. An execution that was cut short goes on with the recorded call.
+//! repeatable or the server marks the tool as read-only. An interrupted execution continues with the recorded call.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -16,14 +16,16 @@ use crate::agent::kinds::scope::{build_template_scope, list_dependency_names};
 use crate::agent::kinds::value_templates::ValueTemplates;
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::output::schema::OutputSchema;
-use crate::agent::tools::ToolSettings;
+use crate::agent::tools::ToolCallSettings;
 use crate::agent::tools::gate::CallGates;
 use crate::agent::tools::permission::{PermissionResult, ToolPermissions, call_origin};
 use crate::agent::tools::result::{ToolCallResult, timeout_message};
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use crate::agent::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::request::PendingRequest;
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ThreadIteration, ToolCall, ToolEnd, UNKNOWN_FATE};
+use ensemble_core::thread::{
+    ExecutionAttemptRef, INTERRUPTED_CALL_ERROR, LiveOutputReceiver, LiveUpdate, ThreadIteration, ToolCall, ToolCallEnd,
+};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
 use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::{Agent, ToolDefinition, ToolReference};
@@ -32,13 +34,13 @@ use ensemble_process::output;
 /// Limit on the parallel tool calls of an execution: none, because `for_each` has its own limit.
 const MAX_PARALLEL_CALLS: NonZeroU32 = NonZeroU32::MAX;
 
-/// The most tools of a server that an error names.
+/// Maximum number of tools of a server that an error names.
 const MAX_NAMED_TOOLS: usize = 30;
 
 /// Runner of an agent with `tool`: it calls one tool of an MCP server, without a model.
 pub struct ToolAgentRunner {
-    settings: ToolSettings,
-    /// The name of the tool on its server.
+    settings: ToolCallSettings,
+    /// Name of the tool on its server.
     member: Arc<str>,
     /// `SERVER.TOOL`.
     name: String,
@@ -46,18 +48,18 @@ pub struct ToolAgentRunner {
     arguments: ValueTemplates,
     listens_to: Arc<[Arc<str>]>,
     permissions: Arc<ToolPermissions>,
-    live_output: Arc<dyn LiveOutput>,
+    live_output: Arc<dyn LiveOutputReceiver>,
     gates: CallGates,
 }
 
 /// Services of the run that the runner of a tool agent needs.
 pub struct ToolAgentOptions {
-    /// The server.
+    /// MCP server of the tool.
     pub server: Arc<McpServerHandle>,
-    /// Decides whether the call is permitted.
+    /// Permissions that decide about the call.
     pub permissions: Arc<ToolPermissions>,
-    /// Is told when the call begins and ends.
-    pub live_output: Arc<dyn LiveOutput>,
+    /// Receiver of the start and the end of the call.
+    pub live_output: Arc<dyn LiveOutputReceiver>,
 }
 
 /// Reason why a tool call has no output: a failure, or an open permission request.
@@ -86,7 +88,7 @@ impl ToolAgentRunner {
     ) -> Result<Self, RunnerBuildError> {
         let member = used.member.clone().unwrap_or_default();
         Ok(Self {
-            settings: ToolSettings::from_tool(&used.tool, tool),
+            settings: ToolCallSettings::from_tool(&used.tool, tool),
             name: format!("{}.{member}", used.tool),
             member,
             server: options.server,
@@ -99,7 +101,7 @@ impl ToolAgentRunner {
     }
 
     /// Calls the tool, or uses its recorded result, and returns the output. An interrupted call is repeated only if that is safe.
-    async fn produce_output(&self, execution: &ExecutionInput) -> Result<JsonMap, NoOutputReason> {
+    async fn call_or_reuse_output(&self, execution: &ExecutionInput) -> Result<JsonMap, NoOutputReason> {
         let before = execution.records.earlier_exchange();
         let recorded = before.and_then(|before| before.iterations.last()?.tool_calls.last());
         let call = match recorded {
@@ -110,22 +112,25 @@ impl ToolAgentRunner {
                 return Ok(self.output_from_call_end(end.clone(), is_refused, execution)?);
             }
             Some(call) => call.clone(),
-            None => self.build_call(execution).await?,
+            None => self.render_new_call(execution).await?,
         };
-        let tool = self.find_tool(execution).await?;
-        let arguments = self.check_arguments(&tool, &call).await?;
+        let tool = self.find_tool_on_server(execution).await?;
+        let arguments = self.check_call_arguments(&tool, &call).await?;
         if recorded.is_none() {
             let iteration = ThreadIteration {
                 number: 1,
                 tool_calls: vec![call.clone()],
                 ..ThreadIteration::default()
             };
-            execution.records.record_reply(iteration, ModelUsage::default()).await;
+            execution
+                .records
+                .record_reply_and_wait(iteration, ModelUsage::default())
+                .await;
         }
         let started_at = Instant::now();
         let was_started = before.is_some_and(|before| before.started_calls.contains(call.id.as_str()));
         let (ended, is_refused) = if was_started && !self.settings.repeatable.unwrap_or(tool.only_reads) {
-            (ToolEnd::Error(UNKNOWN_FATE.to_owned()).into(), false)
+            (ToolCallEnd::Error(INTERRUPTED_CALL_ERROR.to_owned()).into(), false)
         } else {
             let _admission = self
                 .gates
@@ -149,17 +154,17 @@ impl ToolAgentRunner {
         };
         execution
             .records
-            .record_call_end(&finished_call, ModelUsage::default())
+            .record_call_end_and_wait(&finished_call, ModelUsage::default())
             .await;
         self.send_live_update(execution, LiveUpdate::ToolEnded(&finished_call));
         let end = finished_call
             .end
-            .unwrap_or_else(|| ToolEnd::Error(UNKNOWN_FATE.to_owned()));
+            .unwrap_or_else(|| ToolCallEnd::Error(INTERRUPTED_CALL_ERROR.to_owned()));
         Ok(self.output_from_call_end(end, is_refused, execution)?)
     }
 
     /// Renders the arguments and creates a call with a new id.
-    async fn build_call(&self, execution: &ExecutionInput) -> Result<ToolCall, ExecutionFailure> {
+    async fn render_new_call(&self, execution: &ExecutionInput) -> Result<ToolCall, ExecutionFailure> {
         let scope = build_template_scope(execution, &self.listens_to);
         let arguments = self
             .arguments
@@ -178,7 +183,7 @@ impl ToolAgentRunner {
     }
 
     /// Finds the description of the tool at its MCP server. Starts the server if necessary.
-    async fn find_tool(&self, execution: &ExecutionInput) -> Result<Arc<ServerTool>, ExecutionFailure> {
+    async fn find_tool_on_server(&self, execution: &ExecutionInput) -> Result<Arc<ServerTool>, ExecutionFailure> {
         let offered = self.server.list_tools(self.settings.timeout, execution).await;
         let offered =
             offered.map_err(|error| unavailable_failure(format!("tool `{}`: {error}", self.settings.name)))?;
@@ -201,7 +206,7 @@ impl ToolAgentRunner {
     }
 
     /// Checks the arguments against the schema of the tool, and returns them.
-    async fn check_arguments<'c>(
+    async fn check_call_arguments<'c>(
         &self,
         tool: &ServerTool,
         call: &'c ToolCall,
@@ -249,9 +254,9 @@ impl ToolAgentRunner {
         match permitted {
             PermissionResult::Granted => {}
             PermissionResult::Waits(request) => return Err(request),
-            PermissionResult::Refused(refused) => return Ok((ToolEnd::Error(refused).into(), true)),
+            PermissionResult::Refused(refused) => return Ok((ToolCallEnd::Error(refused).into(), true)),
         }
-        execution.records.record_call_start(&call.id).await;
+        execution.records.record_call_start_and_wait(&call.id).await;
         let asking = ElicitationContext {
             permissions: &self.permissions,
             execution,
@@ -263,7 +268,7 @@ impl ToolAgentRunner {
         let limit = self.settings.timeout;
         let result = self.server.call_tool(tool, arguments.clone(), limit, &asking).await;
         let result = match self.oversized_result_error(&result.end) {
-            Some(error) => ToolEnd::Error(error).into(),
+            Some(error) => ToolCallEnd::Error(error).into(),
             None => result,
         };
         let answers = asking.take_answer_records();
@@ -271,15 +276,15 @@ impl ToolAgentRunner {
     }
 
     /// Returns the error message for a result that is too large, because the agent cannot use a shortened result.
-    fn oversized_result_error(&self, end: &ToolEnd) -> Option<String> {
+    fn oversized_result_error(&self, end: &ToolCallEnd) -> Option<String> {
         let bytes = match end {
-            ToolEnd::Result(Value::String(text)) | ToolEnd::Error(text) => text.len(),
-            ToolEnd::Result(value) => value.to_string().len(),
+            ToolCallEnd::Result(Value::String(text)) | ToolCallEnd::Error(text) => text.len(),
+            ToolCallEnd::Result(value) => value.to_string().len(),
         };
         let max_bytes = self.settings.max_result_bytes;
         (bytes > max_bytes.get()).then(|| {
             format!(
-                "{TOO_LARGE}{bytes} bytes; `max_result_bytes` of `{}` is {max_bytes}",
+                "{TOO_LARGE_ERROR_START}{bytes} bytes; `max_result_bytes` of `{}` is {max_bytes}",
                 self.settings.name
             )
         })
@@ -288,17 +293,17 @@ impl ToolAgentRunner {
     /// Converts the end of a call to the output of the agent, or to a failure.
     fn output_from_call_end(
         &self,
-        end: ToolEnd,
+        end: ToolCallEnd,
         is_refused: bool,
         execution: &ExecutionInput,
     ) -> Result<JsonMap, ExecutionFailure> {
         let text = match end {
-            ToolEnd::Result(Value::String(text)) => return output::output_from_text(&text, &execution.ledger),
-            ToolEnd::Result(value) => return output::output_from_value(value),
-            ToolEnd::Error(text) => text,
+            ToolCallEnd::Result(Value::String(text)) => return output::output_from_text(&text, &execution.ledger),
+            ToolCallEnd::Result(value) => return output::output_from_value(value),
+            ToolCallEnd::Error(text) => text,
         };
         let kind = match text.as_str() {
-            UNKNOWN_FATE => {
+            INTERRUPTED_CALL_ERROR => {
                 let error = format!(
                     "the interrupted call of `{}` was not repeated: the call might have taken effect (set `repeatable: true` \
                      at `{}` to repeat such calls)",
@@ -308,7 +313,7 @@ impl ToolAgentRunner {
             }
             _ if is_refused => FailureKind::Refusal,
             text if text == timeout_message(self.settings.timeout) => FailureKind::Timeout,
-            text if text.starts_with(TOO_LARGE) => FailureKind::OutputTooLarge,
+            text if text.starts_with(TOO_LARGE_ERROR_START) => FailureKind::OutputTooLarge,
             _ => FailureKind::Reported,
         };
         Err(ExecutionFailure::new(kind, text))
@@ -316,7 +321,7 @@ impl ToolAgentRunner {
 
     /// Sends an update of the call to the live output of the run.
     fn send_live_update(&self, execution: &ExecutionInput, update: LiveUpdate<'_>) {
-        let source = ExecutionRef {
+        let source = ExecutionAttemptRef {
             run: execution.run_id.clone(),
             agent: execution.agent_name.clone(),
             execution: execution.execution,
@@ -327,7 +332,7 @@ impl ToolAgentRunner {
 }
 
 /// The beginning of the error about a result that is too large.
-const TOO_LARGE: &str = "the tool ran, but its result has ";
+const TOO_LARGE_ERROR_START: &str = "the tool ran, but its result has ";
 
 /// Returns a call id that is unique in the run.
 fn unique_call_id(execution: &ExecutionInput) -> String {
@@ -350,14 +355,14 @@ fn unavailable_failure(error: String) -> ExecutionFailure {
 }
 
 impl Runner for ToolAgentRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
-            let result = match self.produce_output(&execution).await {
+            let result = match self.call_or_reuse_output(&execution).await {
                 Ok(output) => Ok(output),
                 Err(NoOutputReason::Failed(failure)) => Err(failure),
-                Err(NoOutputReason::Waits(request)) => return AttemptOutcome::NeedsInput(vec![*request]),
+                Err(NoOutputReason::Waits(request)) => return AttemptEnd::NeedsInput(vec![*request]),
             };
-            AttemptOutcome::Finished(AttemptResult {
+            AttemptEnd::Finished(AttemptResult {
                 parts: Vec::new(),
                 nested_answers: Vec::new(),
                 answer: None,

@@ -1,5 +1,4 @@
-//! Values by name whose texts are templates: the `inputs` of an agent that is an ensemble, and the `arguments` of an agent
-//! that calls a tool.
+//! Templates in named values: the `inputs` of an agent that runs an ensemble, and the `arguments` of an agent that calls a tool.
 
 use std::sync::Arc;
 
@@ -15,22 +14,22 @@ use ensemble_scripts::template_worker;
 /// Compiled templates of a map of values, with the key of the map in the agent.
 pub(crate) struct ValueTemplates {
     key: &'static str,
-    values: Vec<(Arc<str>, CompiledValue)>,
+    values: Vec<(Arc<str>, CompiledValueTemplate)>,
 }
 
-/// A value whose texts are templates.
-enum CompiledValue {
+/// Compiled value whose texts are templates.
+enum CompiledValueTemplate {
     Plain(Value),
     Text(Box<Template>),
-    List(Vec<CompiledValue>),
-    Map(Vec<(String, CompiledValue)>),
+    List(Vec<CompiledValueTemplate>),
+    Map(Vec<(String, CompiledValueTemplate)>),
 }
 
 impl ValueTemplates {
     /// Compiles the templates of the map. Errors and warnings name each value as `key.name`.
     pub(crate) fn compile_values(key: &'static str, values: &JsonMap) -> Result<Self, RunnerBuildError> {
         let compiled = values.iter().map(|(name, value)| {
-            let compiled = CompiledValue::compile_value(value, &format!("{key}.{name}"))?;
+            let compiled = CompiledValueTemplate::compile_value(value, &format!("{key}.{name}"))?;
             Ok((name.as_str().into(), compiled))
         });
         Ok(Self {
@@ -59,7 +58,7 @@ impl ValueTemplates {
     }
 }
 
-impl CompiledValue {
+impl CompiledValueTemplate {
     /// Compiles every text in the value as a template, also in lists and maps. `which` names the value in errors.
     fn compile_value(value: &Value, which: &str) -> Result<Self, RunnerBuildError> {
         Ok(match value {
@@ -86,7 +85,7 @@ impl CompiledValue {
         Box::pin(async move {
             Ok(match self {
                 Self::Plain(value) => value.clone(),
-                Self::Text(template) => template_worker::render_value(template, scope).await?,
+                Self::Text(template) => template_worker::render_value_async(template, scope).await?,
                 Self::List(items) => {
                     let mut values = Vec::with_capacity(items.len());
                     for item in items {

@@ -24,7 +24,7 @@ use super::{McpAddress, ServerTool, error_messages, http, stdio};
 use crate::agent::tools::result::ToolCallResult;
 use crate::agent::{AttemptLedger, ExecutionInput};
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_core::thread::ToolEnd;
+use ensemble_core::thread::ToolCallEnd;
 use ensemble_core::trace;
 use ensemble_language::data::JsonMap;
 use ensemble_process::ProcessWatchdog;
@@ -103,7 +103,7 @@ impl McpConnection {
                 let stderr = child.stderr().clone();
                 let with_stderr = |error: String| {
                     let error = add_stderr_tail(error, &stderr);
-                    execution.ledger.add_stderr(&stderr.take_output());
+                    execution.ledger.add_stderr(&stderr.take_new_stderr());
                     error
                 };
                 let running = match shaken {
@@ -161,7 +161,7 @@ impl McpConnection {
                 let error = error_messages::request_error(&error, &self.address)
                     .unwrap_or_else(|| "the connection is closed".to_owned());
                 return Err(self
-                    .lost_error(format!("the server does not list its tools: {error}"))
+                    .connection_lost_error(format!("the server does not list its tools: {error}"))
                     .await);
             }
             Err(_) => return Err("the server did not list its tools in time".to_owned()),
@@ -208,23 +208,23 @@ impl McpConnection {
         let ledger = &asking.execution.ledger;
         let questions = self.calls.register_call(asking.tool, stopwatch.clone());
         match questions
-            .answer_questions_during(self.request_result(tool, arguments), asking)
+            .answer_questions_during(self.request_raw_result(tool, arguments), asking)
             .await
         {
             Ok(ServerResult::CallToolResult(result)) => content::convert_result(result, tool, ledger),
             Ok(ServerResult::CustomResult(CustomResult(result))) => {
                 content::convert_unknown_result(&result, tool, ledger)
-                    .unwrap_or_else(|| ToolEnd::Error("its answer does not match the protocol".to_owned()).into())
+                    .unwrap_or_else(|| ToolCallEnd::Error("its answer does not match the protocol".to_owned()).into())
             }
             Ok(ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)) => {
-                ToolEnd::Error("the server asks for more input or starts a task, which is not supported".to_owned())
+                ToolCallEnd::Error("the server asks for more input or starts a task, which is not supported".to_owned())
                     .into()
             }
-            Ok(_) => ToolEnd::Error("its answer does not match the protocol".to_owned()).into(),
-            Err(error) => ToolEnd::Error(match error_messages::request_error(&error, &self.address) {
+            Ok(_) => ToolCallEnd::Error("its answer does not match the protocol".to_owned()).into(),
+            Err(error) => ToolCallEnd::Error(match error_messages::request_error(&error, &self.address) {
                 Some(error) => error,
                 None => {
-                    self.lost_error("the server closed the connection before it answered".to_owned())
+                    self.connection_lost_error("the server closed the connection before it answered".to_owned())
                         .await
                 }
             })
@@ -233,9 +233,9 @@ impl McpConnection {
     }
 
     /// Sends the call and returns the raw result. Cancels the request at the server if the future is dropped.
-    async fn request_result(&self, tool: &ServerTool, arguments: JsonMap) -> Result<ServerResult, ServiceError> {
+    async fn request_raw_result(&self, tool: &ServerTool, arguments: JsonMap) -> Result<ServerResult, ServiceError> {
         let mut params = CallToolRequestParams::new(tool.name.to_string()).with_arguments(arguments);
-        if let Some(span) = trace::current_span() {
+        if let Some(span) = trace::current_task_span() {
             params.set_traceparent(&span.to_string());
             if !span.state.is_empty() {
                 params.set_tracestate(&span.state);
@@ -258,7 +258,7 @@ impl McpConnection {
     /// Moves the new stderr output of the server to the ledger of the execution.
     pub(crate) fn move_stderr_to_ledger(&self, ledger: &AttemptLedger) {
         if let Some(child) = &self.child {
-            ledger.add_stderr(&child.stderr().take_output());
+            ledger.add_stderr(&child.stderr().take_new_stderr());
         }
     }
 
@@ -273,7 +273,7 @@ impl McpConnection {
     }
 
     /// Appends the last stderr lines of the server to the error.
-    async fn lost_error(&self, error: String) -> String {
+    async fn connection_lost_error(&self, error: String) -> String {
         match &self.child {
             Some(child) => {
                 child.wait_for_stderr().await;
@@ -304,7 +304,7 @@ const HANDSHAKE_TIMEOUT_ERROR: &str = "the server did not answer the handshake i
 
 /// Appends the last lines of stderr to the error.
 fn add_stderr_tail(error: String, stderr: &ServiceStderr) -> String {
-    match stderr.last_lines() {
+    match stderr.last_complete_stderr_lines() {
         quoted if quoted.is_empty() => error,
         quoted => format!("{error}; stderr ends with:\n{quoted}"),
     }

@@ -9,7 +9,7 @@ use super::files::{ResultFiles, base64_decoded_length, describe_unshown_content}
 use crate::agent::AttemptLedger;
 use crate::agent::output::schema::OutputSchema;
 use crate::agent::tools::result::{ToolCallResult, check_result_schema};
-use ensemble_core::thread::ToolEnd;
+use ensemble_core::thread::ToolCallEnd;
 
 /// Parts of a tool result from an MCP server.
 struct McpToolResult {
@@ -66,20 +66,20 @@ impl McpToolResult {
     }
 
     /// Returns the structured content as result if it matches the schema of the tool, otherwise the text.
-    fn into_tool_end(self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolEnd {
+    fn into_tool_end(self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolCallEnd {
         match (self.is_error, self.structured) {
-            (true, Some(value)) if self.text.is_empty() => ToolEnd::Error(value.to_string()),
-            (true, _) if self.text.is_empty() => ToolEnd::Error("the tool failed without a message".to_owned()),
-            (true, _) => ToolEnd::Error(self.text),
+            (true, Some(value)) if self.text.is_empty() => ToolCallEnd::Error(value.to_string()),
+            (true, _) if self.text.is_empty() => ToolCallEnd::Error("the tool failed without a message".to_owned()),
+            (true, _) => ToolCallEnd::Error(self.text),
             (false, Some(value)) => {
                 let schema = tool.output_schema.as_ref().map(OutputSchema::compile).transpose();
                 let schema = schema.unwrap_or_else(|error| {
-                    ledger.warn(format!("the `outputSchema` of `{}` cannot be used: {error}", tool.name));
+                    ledger.add_warning(format!("the `outputSchema` of `{}` cannot be used: {error}", tool.name));
                     None
                 });
-                check_result_schema(ToolEnd::Result(value), "`outputSchema`", schema.as_ref())
+                check_result_schema(ToolCallEnd::Result(value), "`outputSchema`", schema.as_ref())
             }
-            (false, None) => ToolEnd::Result(Value::String(self.text)),
+            (false, None) => ToolCallEnd::Result(Value::String(self.text)),
         }
     }
 }
@@ -156,8 +156,8 @@ mod tests {
 
     fn read(ended: ToolCallResult) -> Result<Value, String> {
         match ended.end {
-            ToolEnd::Result(value) => Ok(value),
-            ToolEnd::Error(error) => Err(error),
+            ToolCallEnd::Result(value) => Ok(value),
+            ToolCallEnd::Error(error) => Err(error),
         }
     }
 

@@ -44,7 +44,7 @@ pub(crate) struct PendingElicitation {
 }
 
 /// Guard of a running call that receives questions of the server. Dropping it removes the call.
-pub(crate) struct CallQuestions<'a> {
+pub(crate) struct CallQuestionGuard<'a> {
     calls: &'a RunningMcpCalls,
     number: u64,
     questions: mpsc::UnboundedReceiver<Box<PendingElicitation>>,
@@ -68,7 +68,7 @@ pub(in crate::agent) struct ElicitationContext<'a> {
 
 impl RunningMcpCalls {
     /// Registers a running call of this tool, and returns the receiver of its questions.
-    pub(crate) fn register_call(&self, tool: &str, stopwatch: Stopwatch) -> CallQuestions<'_> {
+    pub(crate) fn register_call(&self, tool: &str, stopwatch: Stopwatch) -> CallQuestionGuard<'_> {
         let (sender, questions) = mpsc::unbounded_channel();
         let mut open = self.lock();
         let number = open.last().map_or(0, |last| last.number + 1);
@@ -78,7 +78,7 @@ impl RunningMcpCalls {
             questions: sender,
             stopwatch,
         });
-        CallQuestions {
+        CallQuestionGuard {
             calls: self,
             number,
             questions,
@@ -99,7 +99,9 @@ impl RunningMcpCalls {
             // A call that has just ended drops the question, which is cancelled then.
             let pending = PendingElicitation { request, tools, answer };
             let _sent = first.questions.send(Box::new(pending)).is_ok();
-            open.iter().map(|open| open.stopwatch.pause()).collect()
+            open.iter()
+                .map(|open| open.stopwatch.pause_with_outer_stopwatches())
+                .collect()
         };
         let cancelled = |_| ElicitResult::new(ElicitationAction::Cancel);
         answered.await.unwrap_or_else(cancelled)
@@ -111,13 +113,13 @@ impl RunningMcpCalls {
     }
 }
 
-impl Drop for CallQuestions<'_> {
+impl Drop for CallQuestionGuard<'_> {
     fn drop(&mut self) {
         self.calls.lock().retain(|open| open.number != self.number);
     }
 }
 
-impl CallQuestions<'_> {
+impl CallQuestionGuard<'_> {
     /// Waits for the result of the call, and answers the questions that arrive before.
     pub(crate) async fn answer_questions_during<T>(
         mut self,
@@ -186,7 +188,7 @@ impl ElicitationContext<'_> {
             Err(UnfilledReason::Declined) => ElicitResult::new(ElicitationAction::Decline),
             Err(UnfilledReason::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
             Err(UnfilledReason::Nobody) => {
-                self.execution.ledger.warn(format!(
+                self.execution.ledger.add_warning(format!(
                     "{} asked a question, which was declined because no operator is available: {}",
                     describe_tools(tools),
                     escape_hidden(message.trim())
@@ -280,7 +282,7 @@ impl ElicitationContext<'_> {
             match operator.ask_question(question_request.clone()).await {
                 OperatorAnswer::Text { text, by } => match read(&text) {
                     Ok(value) => {
-                        let record = AnswerRecord::for_request(&question_request.request, text, by);
+                        let record = AnswerRecord::from_answered_request(&question_request.request, text, by);
                         self.lock_answers().push(record);
                         return Ok(value);
                     }

@@ -34,7 +34,7 @@ pub(crate) fn build_http_transport(
 
 /// Builds an HTTP client that follows no redirects, because the headers are only for this server.
 fn build_no_redirect_client() -> Result<reqwest::Client, String> {
-    ensemble_models::client_builder_with_proxies()?
+    ensemble_models::client_builder_with_environment_proxies()?
         .redirect(redirect_error_policy())
         .build()
         .map_err(|error| format!("cannot create the HTTP client: {error}"))

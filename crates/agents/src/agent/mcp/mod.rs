@@ -30,7 +30,7 @@ use crate::agent::ExecutionInput;
 use crate::agent::tools::result::{ToolCallResult, timeout_message};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::secrets::Secrets;
-use ensemble_core::thread::ToolEnd;
+use ensemble_core::thread::ToolCallEnd;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::CommandLine;
 use ensemble_process::ProcessWatchdog;
@@ -214,25 +214,25 @@ impl OnDemandServer {
         asking: &ElicitationContext<'_>,
     ) -> ToolCallResult {
         let execution = asking.execution;
-        let stopwatch = execution.stopwatch.child();
+        let stopwatch = execution.stopwatch.nested_stopwatch();
         let connection = match self.ensure_connection(Instant::now() + limit, execution).await {
             Ok(connection) => connection,
-            Err(error) => return self.redact_result(ToolEnd::Error(error).into()),
+            Err(error) => return self.redact_result(ToolCallEnd::Error(error).into()),
         };
         let call = connection.call_and_answer_questions(tool, arguments, &stopwatch, asking);
         let end = stopwatch.run_with_timeout(Some(limit), call).await;
         connection.move_stderr_to_ledger(&execution.ledger);
-        self.redact_result(end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)).into()))
+        self.redact_result(end.unwrap_or_else(|_| ToolCallEnd::Error(timeout_message(limit)).into()))
     }
 
     /// Redacts the secrets in the result.
     fn redact_result(&self, ended: ToolCallResult) -> ToolCallResult {
         let end = match ended.end {
-            ToolEnd::Result(mut value) => {
+            ToolCallEnd::Result(mut value) => {
                 self.secrets.redact_value(&mut value);
-                ToolEnd::Result(value)
+                ToolCallEnd::Result(value)
             }
-            ToolEnd::Error(error) => ToolEnd::Error(self.secrets.redact(error).into_owned()),
+            ToolCallEnd::Error(error) => ToolCallEnd::Error(self.secrets.redact(error).into_owned()),
         };
         ToolCallResult { end, ..ended }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ensemble_wire::lines::LimitedLines;
+use ensemble_wire::lines::LineLimitedStream;
 use rmcp::RoleClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::process::{ChildStdin, ChildStdout};
@@ -19,7 +19,7 @@ use ensemble_process::{ChildEnvironment, ProcessWatchdog};
 const MAX_SERVER_MESSAGE_BYTES: usize = 16 << 20;
 
 /// The transport to a child process.
-pub(crate) type ChildTransport = AsyncRwTransport<RoleClient, LimitedLines<ChildStdout>, ChildStdin>;
+pub(crate) type ChildTransport = AsyncRwTransport<RoleClient, LineLimitedStream<ChildStdout>, ChildStdin>;
 
 /// Starts the child process of a server and returns its transport. The watchdog kills the process if this process is killed.
 pub(crate) async fn start_server_process(
@@ -55,7 +55,7 @@ pub(crate) async fn start_server_process(
         ledger: &execution.ledger,
     };
     let (child, stdin, stdout) = service::start_service(&invocation, setting).await?;
-    let limited = LimitedLines::new(stdout, MAX_SERVER_MESSAGE_BYTES);
+    let limited = LineLimitedStream::new(stdout, MAX_SERVER_MESSAGE_BYTES);
     // The SDK would pass over what is too long and let the call wait; here it ends the connection.
     let transport = AsyncRwTransport::new_client(limited, stdin).with_max_line_length(usize::MAX);
     Ok((child, transport))

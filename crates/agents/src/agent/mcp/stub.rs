@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::tools::result::{ToolCallResult, timeout_message, tool_end_from_outcome};
 use crate::agent::{ExecutionInput, Runner};
-use ensemble_core::thread::ToolEnd;
+use ensemble_core::thread::ToolCallEnd;
 use ensemble_language::data::JsonMap;
 
 /// Stub for some or all tools of a server.
@@ -52,7 +52,7 @@ impl StubbedServer {
         let Some(runner) = self.stub.find_tool_runner(&tool.name) else {
             return match &self.server {
                 Some(server) => server.call_tool(tool, arguments, limit, asking).await,
-                None => ToolEnd::Error(format!("there is no tool `{}`", tool.name)).into(),
+                None => ToolCallEnd::Error(format!("there is no tool `{}`", tool.name)).into(),
             };
         };
         let execution = ExecutionInput {
@@ -62,7 +62,7 @@ impl StubbedServer {
         };
         match tokio::time::timeout(limit, runner.execute_attempt(execution)).await {
             Ok(outcome) => tool_end_from_outcome(outcome).into(),
-            Err(_) => ToolEnd::Error(timeout_message(limit)).into(),
+            Err(_) => ToolCallEnd::Error(timeout_message(limit)).into(),
         }
     }
 }

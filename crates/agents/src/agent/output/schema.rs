@@ -54,7 +54,7 @@ impl OutputSchema {
     fn with_size_limit(compiled: Result<JsonSchema, SchemaError>, schema: &Value) -> Result<Self, String> {
         let compiled = compiled.map_err(|error| error.into_short_text(MAX_ERROR_CHARS))?;
         let mut remaining_size = MAX_SIZE_PRODUCT;
-        let at_once = match subtract_size(schema, &mut remaining_size) && !is_slow_to_check(schema) {
+        let at_once = match subtract_size(schema, &mut remaining_size) && !has_slow_keyword(schema) {
             true => MAX_SIZE_PRODUCT / (MAX_SIZE_PRODUCT - remaining_size).max(1),
             false => 0,
         };
@@ -108,12 +108,12 @@ fn subtract_size(value: &Value, left: &mut usize) -> bool {
 }
 
 /// Returns whether the schema has a keyword whose check can take long.
-fn is_slow_to_check(schema: &Value) -> bool {
+fn has_slow_keyword(schema: &Value) -> bool {
     match schema {
-        Value::Array(items) => items.iter().any(is_slow_to_check),
+        Value::Array(items) => items.iter().any(has_slow_keyword),
         Value::Object(map) => map
             .iter()
-            .any(|(key, value)| SLOW_KEYWORDS.contains(&key.as_str()) || is_slow_to_check(value)),
+            .any(|(key, value)| SLOW_KEYWORDS.contains(&key.as_str()) || has_slow_keyword(value)),
         _ => false,
     }
 }

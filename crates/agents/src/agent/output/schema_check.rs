@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::agent::output::repair::explain_mismatch;
 use crate::agent::output::schema::OutputSchema;
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use crate::agent::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::reply::output_for_schema;
 use ensemble_language::data::{ExecutionFailure, FailureKind, RESPONSE_KEY};
 use serde_json::Value;
@@ -59,10 +59,10 @@ impl SchemaCheckedRunner {
 }
 
 impl Runner for SchemaCheckedRunner {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             match self.inner.execute_attempt(execution).await {
-                AttemptOutcome::Finished(observation) => AttemptOutcome::Finished(self.check_result(observation).await),
+                AttemptEnd::Finished(observation) => AttemptEnd::Finished(self.check_result(observation).await),
                 other => other,
             }
         })

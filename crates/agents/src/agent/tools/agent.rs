@@ -25,7 +25,7 @@ pub(crate) fn agent_tool_execution(
 ) -> ExecutionInput {
     let mut parameters = config.clone();
     parameters.extend(arguments.clone());
-    let records = caller.records.for_call(call);
+    let records = caller.records.for_tool_call(call);
     ExecutionInput {
         // Each recorded reply was a request, which a call that goes on does not send again.
         requests_made: records
@@ -42,7 +42,7 @@ pub(crate) fn agent_tool_execution(
             parameters: Value::Object(arguments.clone()),
             priority: 0,
         })),
-        origin: caller.origin.with_agent(Arc::clone(name), 0, 1),
+        origin: caller.origin.append_agent(Arc::clone(name), 0, 1),
         agent_name: Arc::clone(name),
         dependencies: Vec::new(),
         latest_outputs: None,

@@ -19,7 +19,7 @@ pub(crate) fn ensemble_tool_execution(
     arguments: &JsonMap,
 ) -> ExecutionInput {
     let began = caller.attempt - caller.lost_attempts.min(caller.attempt - 1);
-    let records = caller.records.for_call(call);
+    let records = caller.records.for_tool_call(call);
     let call = &sha256_of_text(call)[..8];
     ExecutionInput {
         records,

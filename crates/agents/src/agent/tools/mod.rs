@@ -28,7 +28,7 @@ pub use self::permission::{ToolPermissions, matches_tool};
 use self::session::ExecutionTools;
 pub use self::summarizer::ResultSummarizer;
 use super::chat::ModelTools;
-use super::kinds::llm::ToolSource;
+use super::kinds::llm::ExecutionToolSource;
 use super::{ExecutionInput, Runner};
 use crate::agent::mcp::McpServerHandle;
 pub(in crate::agent) use agent::TASK_ARGUMENTS;
@@ -45,7 +45,7 @@ pub struct AgentToolset {
 
 /// Settings that apply to every call of a tool.
 #[derive(Debug, Clone)]
-pub(super) struct ToolSettings {
+pub(super) struct ToolCallSettings {
     /// The name of the tool in the ensemble.
     pub(super) name: Arc<str>,
     pub(super) permission: PermissionMode,
@@ -61,14 +61,14 @@ pub(super) struct ToolSettings {
 /// Entry in the `tools` of an agent: a declared tool, or tools of an MCP server.
 enum ToolEntry {
     Declared {
-        settings: ToolSettings,
+        settings: ToolCallSettings,
         description: String,
         parameters: Value,
         output_schema: Option<Box<Value>>,
         tool_runner: DeclaredToolRunner,
     },
     Server {
-        settings: ToolSettings,
+        settings: ToolCallSettings,
         /// The one tool of the server that the agent may call; `None`: all tools of the server.
         member: Option<Arc<str>>,
         server: Arc<McpServerHandle>,
@@ -146,7 +146,7 @@ impl AgentToolset {
     ) {
         if tool.permission != PermissionMode::Deny {
             self.tools.push(ToolEntry::Declared {
-                settings: ToolSettings::from_tool(name, tool),
+                settings: ToolCallSettings::from_tool(name, tool),
                 description: tool.description.clone().unwrap_or_default(),
                 parameters,
                 output_schema: tool.output_schema.clone().map(Box::new),
@@ -159,7 +159,7 @@ impl AgentToolset {
     pub fn add_server_tools(&mut self, used: &ToolReference, tool: &ToolDefinition, server: Arc<McpServerHandle>) {
         if tool.permission != PermissionMode::Deny {
             self.tools.push(ToolEntry::Server {
-                settings: ToolSettings::from_tool(&used.tool, tool),
+                settings: ToolCallSettings::from_tool(&used.tool, tool),
                 member: used.member.clone(),
                 server,
             });
@@ -178,7 +178,7 @@ impl DeclaredToolRunner {
     }
 }
 
-impl ToolSettings {
+impl ToolCallSettings {
     /// Copies the settings of a tool definition.
     pub(super) fn from_tool(name: &Arc<str>, tool: &ToolDefinition) -> Self {
         Self {
@@ -193,8 +193,8 @@ impl ToolSettings {
     }
 }
 
-impl ToolSource for AgentToolset {
-    fn for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a> {
+impl ExecutionToolSource for AgentToolset {
+    fn tools_for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a> {
         Box::new(ExecutionTools::new(self, execution))
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 use crate::agent::ExecutionInput;
-use ensemble_core::conversation::{AttemptScope, DecidedBy, PermissionDecided, PermissionDecision};
+use ensemble_core::conversation::{AttemptScope, DecisionSource, PermissionDecided, PermissionDecision};
 use ensemble_core::operator::{Operator, PermissionAnswer, PermissionRequest};
 use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest, RequestDigest, RequestOrigin};
 use ensemble_core::store::RunId;
@@ -125,7 +125,7 @@ impl ToolPermissions {
             choices: None,
         };
         if let Some(decision) = self.find_option_decision(tool, &request, arguments) {
-            let decided = event(decision, DecidedBy::Option, self.option_author.clone(), &request);
+            let decided = event(decision, DecisionSource::Option, self.option_author.clone(), &request);
             return self.record_decision(decided, execution).await;
         }
         let request = self.with_repetition_digest(request);
@@ -136,7 +136,7 @@ impl ToolPermissions {
             tool: tool.into(),
             arguments: arguments.clone(),
         };
-        let pause_guard = execution.stopwatch.pause();
+        let pause_guard = execution.stopwatch.pause_with_outer_stopwatches();
         let mut always = self.always.subscribe();
         let answer = tokio::select! {
             biased;
@@ -152,7 +152,7 @@ impl ToolPermissions {
         let decided = PermissionDecided {
             prompt: Some(request.question.prompt.clone()),
             choices: Some(PermissionDecision::ALL.map(|one| one.as_str().to_owned()).to_vec()),
-            ..event(decision, DecidedBy::Operator, by, &request)
+            ..event(decision, DecisionSource::Operator, by, &request)
         };
         self.record_decision(decided, execution).await
     }
@@ -182,7 +182,7 @@ impl ToolPermissions {
         *count += 1;
         match *count {
             1 => request,
-            number => request.with_repetition(number),
+            number => request.with_repetition_digest(number),
         }
     }
 
@@ -224,7 +224,7 @@ impl ToolPermissions {
         }
         let before = execution.records.earlier_exchange();
         let decided = before.and_then(|before| before.decisions.get(call.id.as_str()));
-        let decided = decided.filter(|decided| decided.is_about(digest));
+        let decided = decided.filter(|decided| decided.applies_to_call(digest));
         match decided.map(|decided| decided.decision) {
             Some(PermissionDecision::Denied) => return Some(denied_result(tool, "the operator refused the call")),
             Some(PermissionDecision::Once | PermissionDecision::Always) => return Some(PermissionResult::Granted),
@@ -245,10 +245,12 @@ impl ToolPermissions {
                 tools.insert(tool.to_string());
             });
         }
-        execution.records.record_permission(decided).await;
+        execution.records.record_permission_and_wait(decided).await;
         match (decision, by) {
-            (PermissionDecision::Denied, DecidedBy::Operator) => denied_result(&tool, "the operator refused the call"),
-            (PermissionDecision::Denied, DecidedBy::Option) => denied_result(&tool, "it is denied for this run"),
+            (PermissionDecision::Denied, DecisionSource::Operator) => {
+                denied_result(&tool, "the operator refused the call")
+            }
+            (PermissionDecision::Denied, DecisionSource::Option) => denied_result(&tool, "it is denied for this run"),
             _ => PermissionResult::Granted,
         }
     }
@@ -277,8 +279,10 @@ fn denied_result(tool: &str, why: &str) -> PermissionResult {
 
 /// Returns the origin of a call, with its number among the calls of the tool in the execution.
 pub(crate) fn call_origin(tool: &str, call: &ToolCall, execution: &ExecutionInput) -> RequestOrigin {
-    let numbers = execution.records.number_call(&call.name, &call.id);
-    execution.origin.with_call(tool.into(), numbers.of_tool, numbers.index)
+    let numbers = execution.records.find_or_add_call_position(&call.name, &call.id);
+    execution
+        .origin
+        .append_tool_call(tool.into(), numbers.of_tool, numbers.index)
 }
 
 #[cfg(test)]

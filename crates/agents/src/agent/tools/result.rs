@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::agent::output::schema::OutputSchema;
-use crate::agent::{AttemptOutcome, AttemptResult};
+use crate::agent::{AttemptEnd, AttemptResult};
 use ensemble_core::reply::output_for_schema;
 use ensemble_core::request::AnswerRecord;
-use ensemble_core::thread::{Attachment, ResultSummary, ToolEnd};
+use ensemble_core::thread::{Attachment, ResultSummary, ToolCallEnd};
 use ensemble_language::data::{JsonMap, RESPONSE_KEY};
 
 /// End of a tool call with the files, answers and summary of its result.
 #[derive(Debug)]
 pub(crate) struct ToolCallResult {
-    pub(crate) end: ToolEnd,
+    pub(crate) end: ToolCallEnd,
     pub(crate) attachments: Vec<Attachment>,
     /// The questions that the tool asked, with their answers.
     pub(crate) answers: Vec<AnswerRecord>,
@@ -22,8 +22,8 @@ pub(crate) struct ToolCallResult {
     pub(crate) summary: Option<ResultSummary>,
 }
 
-impl From<ToolEnd> for ToolCallResult {
-    fn from(end: ToolEnd) -> Self {
+impl From<ToolCallEnd> for ToolCallResult {
+    fn from(end: ToolCallEnd) -> Self {
         Self {
             end,
             attachments: Vec::new(),
@@ -34,31 +34,31 @@ impl From<ToolEnd> for ToolCallResult {
 }
 
 /// Converts the outcome of a runner to the end of a tool call.
-pub(crate) fn tool_end_from_outcome(observed: AttemptOutcome) -> ToolEnd {
+pub(crate) fn tool_end_from_outcome(observed: AttemptEnd) -> ToolCallEnd {
     match observed {
-        AttemptOutcome::Finished(AttemptResult { result, .. })
-        | AttemptOutcome::Recorded(AttemptResult { result, .. })
-        | AttemptOutcome::Reused(AttemptResult { result, .. }) => match result {
-            Ok(output) => ToolEnd::Result(unwrap_response(output)),
-            Err(failure) => ToolEnd::Error(failure.error),
+        AttemptEnd::Finished(AttemptResult { result, .. })
+        | AttemptEnd::Recorded(AttemptResult { result, .. })
+        | AttemptEnd::Reused(AttemptResult { result, .. }) => match result {
+            Ok(output) => ToolCallEnd::Result(unwrap_response_key(output)),
+            Err(failure) => ToolCallEnd::Error(failure.error),
         },
-        AttemptOutcome::NeedsInput(requests) => {
+        AttemptEnd::NeedsInput(requests) => {
             let question = requests.iter().find(|request| !request.is_permission());
             let prompt = question.map_or("", |request| request.question.prompt.trim());
-            ToolEnd::Error(format!("no operator is available to answer the question: {prompt}"))
+            ToolCallEnd::Error(format!("no operator is available to answer the question: {prompt}"))
         }
-        AttemptOutcome::Interrupted(_) => ToolEnd::Error("the tool was interrupted".to_owned()),
+        AttemptEnd::Interrupted(_) => ToolCallEnd::Error("the tool was interrupted".to_owned()),
     }
 }
 
 /// Returns the end if its result matches the schema, otherwise an error that describes the mismatch.
-pub(crate) fn check_result_schema(end: ToolEnd, name: &str, schema: Option<&OutputSchema>) -> ToolEnd {
-    let (ToolEnd::Result(value), Some(schema)) = (&end, schema) else {
+pub(crate) fn check_result_schema(end: ToolCallEnd, name: &str, schema: Option<&OutputSchema>) -> ToolCallEnd {
+    let (ToolCallEnd::Result(value), Some(schema)) = (&end, schema) else {
         return end;
     };
     match schema.list_value_errors(value) {
         errors if errors.is_empty() => end,
-        errors => ToolEnd::Error(format!(
+        errors => ToolCallEnd::Error(format!(
             "the tool ran, but its result does not match its {name}: {}",
             errors.join("; ")
         )),
@@ -66,7 +66,7 @@ pub(crate) fn check_result_schema(end: ToolEnd, name: &str, schema: Option<&Outp
 }
 
 /// Replaces an output with the single key `response` by the value of the key. Removes a `response` that repeats the other keys as text.
-fn unwrap_response(output: JsonMap) -> Value {
+fn unwrap_response_key(output: JsonMap) -> Value {
     let mut output = output_for_schema(&output).into_owned();
     match output.remove(RESPONSE_KEY) {
         Some(response) if output.is_empty() => response,
@@ -79,13 +79,15 @@ fn unwrap_response(output: JsonMap) -> Value {
 }
 
 /// Removes the middle of a result that is longer than `most` bytes. Converts a value that is too long to JSON text.
-pub(crate) fn limit_result_size(end: ToolEnd, most: usize) -> ToolEnd {
+pub(crate) fn shorten_large_result(end: ToolCallEnd, most: usize) -> ToolCallEnd {
     match end {
-        ToolEnd::Error(error) => ToolEnd::Error(shorten_middle(&error, most).unwrap_or(error)),
-        ToolEnd::Result(Value::String(text)) => ToolEnd::Result(shorten_middle(&text, most).unwrap_or(text).into()),
-        ToolEnd::Result(value) => match shorten_middle(&value.to_string(), most) {
-            Some(text) => ToolEnd::Result(text.into()),
-            None => ToolEnd::Result(value),
+        ToolCallEnd::Error(error) => ToolCallEnd::Error(shorten_middle(&error, most).unwrap_or(error)),
+        ToolCallEnd::Result(Value::String(text)) => {
+            ToolCallEnd::Result(shorten_middle(&text, most).unwrap_or(text).into())
+        }
+        ToolCallEnd::Result(value) => match shorten_middle(&value.to_string(), most) {
+            Some(text) => ToolCallEnd::Result(text.into()),
+            None => ToolCallEnd::Result(value),
         },
     }
 }
@@ -117,11 +119,11 @@ mod tests {
 
     use super::*;
 
-    fn output(value: Value) -> AttemptOutcome {
+    fn output(value: Value) -> AttemptEnd {
         let Value::Object(map) = value else {
             panic!("an output is a map")
         };
-        AttemptOutcome::from_output(map)
+        AttemptEnd::from_output(map)
     }
 
     #[test]
@@ -142,7 +144,7 @@ mod tests {
         for (given, expected) in table {
             assert_eq!(
                 tool_end_from_outcome(output(given.clone())),
-                ToolEnd::Result(expected),
+                ToolCallEnd::Result(expected),
                 "{given}"
             );
         }
@@ -151,12 +153,12 @@ mod tests {
     #[test]
     fn only_a_result_that_matches_its_schema_is_one() {
         let schema = OutputSchema::compile(&json!({"type": "string", "minLength": 2})).expect("a schema");
-        let matched = |end: ToolEnd| check_result_schema(end, "`output_schema`", Some(&schema));
-        let fine = ToolEnd::Result(json!("ab"));
+        let matched = |end: ToolCallEnd| check_result_schema(end, "`output_schema`", Some(&schema));
+        let fine = ToolCallEnd::Result(json!("ab"));
         assert_eq!(matched(fine.clone()), fine);
-        let error = ToolEnd::Error("x".into());
+        let error = ToolCallEnd::Error("x".into());
         assert_eq!(matched(error.clone()), error);
-        let ToolEnd::Error(error) = matched(ToolEnd::Result(json!({"n": 1}))) else {
+        let ToolCallEnd::Error(error) = matched(ToolCallEnd::Result(json!({"n": 1}))) else {
             panic!("an error")
         };
         assert_eq!(
@@ -181,21 +183,21 @@ mod tests {
             (json!({"a": 1}), 6, json!(format!("{{\"a{}:1}}", left_out(1, 7)))),
         ];
         for (given, most, expected) in table {
-            let expected = ToolEnd::Result(expected);
+            let expected = ToolCallEnd::Result(expected);
             assert_eq!(
-                limit_result_size(ToolEnd::Result(given.clone()), most),
+                shorten_large_result(ToolCallEnd::Result(given.clone()), most),
                 expected,
                 "{given} {most}"
             );
         }
-        let error = limit_result_size(ToolEnd::Error("xyz".into()), 2);
-        assert_eq!(error, ToolEnd::Error(format!("x{}z", left_out(1, 3))));
+        let error = shorten_large_result(ToolCallEnd::Error("xyz".into()), 2);
+        assert_eq!(error, ToolCallEnd::Error(format!("x{}z", left_out(1, 3))));
     }
 
     proptest! {
         #[test]
         fn what_is_shown_is_the_beginning_and_the_end(text in ".{0,40}", most in 1_usize..50) {
-            let ToolEnd::Result(Value::String(shown)) = limit_result_size(ToolEnd::Result(json!(text)), most) else {
+            let ToolCallEnd::Result(Value::String(shown)) = shorten_large_result(ToolCallEnd::Result(json!(text)), most) else {
                 panic!("a text stays a text");
             };
             if text.len() <= most {

@@ -12,15 +12,17 @@ use super::ensemble;
 use super::gate::CallGate;
 use super::names::UsedToolNames;
 use super::permission::{PermissionResult, call_origin};
-use super::result::{ToolCallResult, check_result_schema, limit_result_size, timeout_message, tool_end_from_outcome};
+use super::result::{
+    ToolCallResult, check_result_schema, shorten_large_result, timeout_message, tool_end_from_outcome,
+};
 use super::summarizer::{ResultSummarizer, ResultSummaryRequest, ResultToSummarize, shown_result_text};
-use super::{AgentToolset, DeclaredToolRunner, ToolEntry, ToolSettings, script};
+use super::{AgentToolset, DeclaredToolRunner, ToolCallSettings, ToolEntry, script};
 use crate::agent::chat::{CallAdmission, ModelTools};
 use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
 use crate::agent::output::schema::OutputSchema;
-use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use crate::agent::{AttemptEnd, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::request::{PendingRequest, RequestOrigin};
-use ensemble_core::thread::{ResultSummary, ToolCall, ToolEnd};
+use ensemble_core::thread::{ResultSummary, ToolCall, ToolCallEnd};
 use ensemble_language::data::{JsonMap, ModelUsage};
 use ensemble_language::names::server_tool_name;
 use ensemble_models::{RequestPurpose, ToolSpec};
@@ -51,13 +53,13 @@ struct ToolSessionState<'a> {
 /// Tool that a name refers to.
 #[derive(Clone)]
 enum ToolTarget<'a> {
-    Declared(&'a ToolSettings, &'a DeclaredToolRunner, Option<&'a Value>),
-    Member(&'a ToolSettings, &'a Arc<McpServerHandle>, Arc<ServerTool>),
+    Declared(&'a ToolCallSettings, &'a DeclaredToolRunner, Option<&'a Value>),
+    Member(&'a ToolCallSettings, &'a Arc<McpServerHandle>, Arc<ServerTool>),
 }
 
 impl<'a> ToolTarget<'a> {
     /// Returns the settings of the tool.
-    fn tool_settings(&self) -> &'a ToolSettings {
+    fn tool_settings(&self) -> &'a ToolCallSettings {
         match self {
             Self::Declared(settings, ..) | Self::Member(settings, ..) => settings,
         }
@@ -104,7 +106,7 @@ impl<'a> ExecutionTools<'a> {
                     member,
                     server,
                 } => {
-                    let offered = self.list_server_tools(at, settings, server).await?;
+                    let offered = self.list_current_or_known_tools(at, settings, server).await?;
                     let mut matching_tools = offered
                         .iter()
                         .filter(|tool| member.as_ref().is_none_or(|one| tool.name == *one));
@@ -134,10 +136,10 @@ impl<'a> ExecutionTools<'a> {
     }
 
     /// Lists the current tools of the server. If the connection is lost, returns the last known list.
-    async fn list_server_tools(
+    async fn list_current_or_known_tools(
         &self,
         at: usize,
-        settings: &ToolSettings,
+        settings: &ToolCallSettings,
         server: &McpServerHandle,
     ) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let offered = server.list_tools(settings.timeout, self.execution).await;
@@ -160,7 +162,7 @@ impl<'a> ExecutionTools<'a> {
     async fn perform_permitted_call(&self, call: &ToolCall) -> Result<ToolCallResult, Vec<PendingRequest>> {
         let target = self.lock_state().targets.get(&call.name).cloned();
         let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
-            return Ok(ToolEnd::Error(format!("there is no tool `{}`", call.name)).into());
+            return Ok(ToolCallEnd::Error(format!("there is no tool `{}`", call.name)).into());
         };
         let settings = target.tool_settings();
         let display_name = match &target {
@@ -174,10 +176,10 @@ impl<'a> ExecutionTools<'a> {
             .await;
         match permitted {
             PermissionResult::Granted => {}
-            PermissionResult::Refused(refused) => return Ok(ToolEnd::Error(refused).into()),
+            PermissionResult::Refused(refused) => return Ok(ToolCallEnd::Error(refused).into()),
             PermissionResult::Waits(request) => return Err(vec![*request]),
         }
-        self.execution.records.record_call_start(&call.id).await;
+        self.execution.records.record_call_start_and_wait(&call.id).await;
         let agent_timeout = match &target {
             ToolTarget::Declared(_, DeclaredToolRunner::Agent { timeout, .. }, _) => *timeout,
             _ => None,
@@ -195,7 +197,9 @@ impl<'a> ExecutionTools<'a> {
                             ..result
                         }
                     }
-                    Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")).into(),
+                    Err(error) => {
+                        ToolCallEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")).into()
+                    }
                 }
             }
             ToolTarget::Member(_, server, member) => {
@@ -213,7 +217,7 @@ impl<'a> ExecutionTools<'a> {
             }
         };
         let whole_text = shown_result_text(&result.end);
-        let end = limit_result_size(result.end, settings.max_result_bytes.get());
+        let end = shorten_large_result(result.end, settings.max_result_bytes.get());
         let summary = match (&settings.summarizer, shown_result_text(&end), &whole_text) {
             (Some(summarizer), Some(text), Some(whole_text))
                 if whole_text.len() > summarizer.max_unsummarized_bytes() =>
@@ -234,13 +238,13 @@ impl<'a> ExecutionTools<'a> {
 
     /// Summarizes or shortens a large result for the model. Counts the usage as usage of the agent.
     async fn summarize_result(&self, summarizer: &ResultSummarizer, result: ResultToSummarize<'_>) -> ResultSummary {
-        let execution_usage = self.execution.ledger.usage();
+        let execution_usage = self.execution.ledger.usage_so_far();
         let (used, open_summaries) = {
             let mut state = self.lock_state();
             state.open_summaries += 1;
             (execution_usage + state.unreported_usage, state.open_summaries - 1)
         };
-        let nested = self.execution.ledger.open_call(&result.call.id, result.tool);
+        let nested = self.execution.ledger.open_call_ledger(&result.call.id, result.tool);
         let written = match self.execution.remaining.subtract_usage(used).find_exhausted_limit() {
             Some(limit) => Err(format!("`{limit}` is used up")),
             None => {
@@ -268,7 +272,7 @@ impl<'a> ExecutionTools<'a> {
             shortened
                 .failure_sentence(result.tool)
                 .into_iter()
-                .for_each(|warning| self.execution.ledger.warn_once(warning));
+                .for_each(|warning| self.execution.ledger.add_warning_once(warning));
             shortened
         })
     }
@@ -283,13 +287,16 @@ impl<'a> ExecutionTools<'a> {
         arguments: &JsonMap,
         limit: Duration,
     ) -> Result<ToolCallResult, Vec<PendingRequest>> {
-        let nested = self.execution.ledger.open_call(&call.id, shown);
-        let stopwatch = self.execution.stopwatch.child();
+        let nested = self.execution.ledger.open_call_ledger(&call.id, shown);
+        let stopwatch = self.execution.stopwatch.nested_stopwatch();
         let caller = ExecutionInput {
             origin: self.call_origin(shown, call),
             stopwatch: stopwatch.clone(),
             ledger: nested.ledger().clone(),
-            remaining: self.execution.remaining.subtract_usage(self.execution.ledger.usage()),
+            remaining: self
+                .execution
+                .remaining
+                .subtract_usage(self.execution.ledger.usage_so_far()),
             ..self.execution.clone()
         };
         let (runner, execution): (&Arc<dyn Runner>, ExecutionInput) = match tool_runner {
@@ -309,18 +316,18 @@ impl<'a> ExecutionTools<'a> {
             .run_with_timeout(Some(limit), runner.execute_attempt(execution))
             .await;
         // A tool that starts afresh would ask once more.
-        if let Ok(AttemptOutcome::NeedsInput(requests)) = &observed
+        if let Ok(AttemptEnd::NeedsInput(requests)) = &observed
             && (tool_runner.can_resume() || requests.iter().all(PendingRequest::is_permission))
         {
             return Err(requests.clone());
         }
         let entries = nested.end();
         let reported_usage = match &observed {
-            Ok(AttemptOutcome::Finished(observation)) => observation.usage,
+            Ok(AttemptEnd::Finished(observation)) => observation.usage,
             _ => None,
         };
         self.add_tool_usage(reported_usage.or(entries.usage).unwrap_or_default());
-        let end = observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), tool_end_from_outcome);
+        let end = observed.map_or_else(|_| ToolCallEnd::Error(timeout_message(limit)), tool_end_from_outcome);
         Ok(ToolCallResult {
             answers: entries.answer.into_iter().collect(),
             ..end.into()
@@ -373,7 +380,11 @@ impl ModelTools for ExecutionTools<'_> {
                     ..call.with_end(end, 0.0)
                 },
                 Err(requests) => {
-                    let at = self.execution.records.number_call(&call.name, &call.id).index;
+                    let at = self
+                        .execution
+                        .records
+                        .find_or_add_call_position(&call.name, &call.id)
+                        .index;
                     self.lock_state().waits_for.insert(at, requests);
                     call
                 }
@@ -381,7 +392,7 @@ impl ModelTools for ExecutionTools<'_> {
         })
     }
 
-    fn may_repeat(&self, call: &ToolCall) -> bool {
+    fn may_repeat_interrupted_call(&self, call: &ToolCall) -> bool {
         let state = self.lock_state();
         match state.targets.get(&call.name) {
             Some(ToolTarget::Declared(settings, tool_runner, _)) => {

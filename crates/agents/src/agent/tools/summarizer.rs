@@ -12,7 +12,9 @@ use crate::agent::ExecutionInput;
 use crate::agent::chat::add_reply_usage;
 use crate::agent::window::input_token_limit;
 use ensemble_core::runner::AttemptLedger;
-use ensemble_core::thread::{ExecutionRef, Message, NoLiveOutput, ResultSummary, Role, StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{
+    ExecutionAttemptRef, IgnoredLiveOutput, Message, MessageRole, ResultSummary, StopReason, ToolCall, ToolCallEnd,
+};
 use ensemble_language::data::ModelUsage;
 use ensemble_models::{Model, ModelQuery, RequestPurpose};
 
@@ -26,7 +28,7 @@ const MAX_ARGUMENT_BYTES: usize = 2000;
 const SUMMARY_WORD_RANGE: std::ops::RangeInclusive<usize> = 20..=500;
 const WORD_BYTES: usize = 8;
 /// The tokens of a request that are not the result.
-const OTHER_TOKENS: u64 = 800;
+const REQUEST_OVERHEAD_TOKENS: u64 = 800;
 /// The bytes of a token of a text whose tokens are estimated.
 const TOKEN_BYTES: u64 = 4;
 
@@ -110,7 +112,7 @@ impl ResultSummarizer {
     /// Asks the model for a summary. The error is the reason why there is none.
     pub(super) async fn request_summary(&self, request: &ResultSummaryRequest<'_>) -> Result<ResultSummary, String> {
         let execution = request.execution;
-        let messages = vec![Message::new(Role::User, self.request_text(request))];
+        let messages = vec![Message::new(MessageRole::User, self.request_text(request))];
         let query = ModelQuery {
             systems: self
                 .model
@@ -118,7 +120,7 @@ impl ResultSummarizer {
                 .map(|_| Some(RESULT_SUMMARY_INSTRUCTIONS.to_owned()))
                 .collect(),
             messages: messages.clone(),
-            source: ExecutionRef {
+            source: ExecutionAttemptRef {
                 run: execution.run_id.clone(),
                 agent: Arc::clone(&execution.agent_name),
                 execution: execution.execution,
@@ -129,14 +131,14 @@ impl ResultSummarizer {
             output_schema: None,
             tools: Arc::default(),
             request_counter: match self.purpose {
-                RequestPurpose::Reply => request.ledger.open_request(),
+                RequestPurpose::Reply => request.ledger.start_request_counter(),
                 RequestPurpose::Summary => request.ledger.open_summary_request(),
             },
             clock: execution.stopwatch.clone(),
         };
-        let answer = self.model.answer_query(query, &NoLiveOutput).await;
+        let answer = self.model.answer_query(query, &IgnoredLiveOutput).await;
         for warning in answer.warnings {
-            request.ledger.warn_once(warning);
+            request.ledger.add_warning_once(warning);
         }
         let reply = answer.result.map_err(|error| error.message)?;
         let mut usage = ModelUsage::default();
@@ -149,7 +151,7 @@ impl ResultSummarizer {
         );
         request.ledger.add_usage(usage);
         let text = match (reply.stop_reason, reply.text.trim()) {
-            (StopReason::Refusal, _) => return Err(format!("the model refused: {}", reply.refusal_text())),
+            (StopReason::Refusal, _) => return Err(format!("the model refused: {}", reply.refusal_reason_and_text())),
             (_, "") => return Err("the model's reply is empty".to_owned()),
             (StopReason::MaxTokens, text) => format!("{text}…"),
             (_, text) => text.to_owned(),
@@ -207,16 +209,19 @@ impl ResultSummarizer {
             .next()
             .and_then(|link| input_token_limit(&link.profile));
         let tokens = declared.into_iter().chain(self.model.learned_token_limit()).min()?;
-        let bytes = tokens.saturating_sub(OTHER_TOKENS).max(1).saturating_mul(TOKEN_BYTES);
+        let bytes = tokens
+            .saturating_sub(REQUEST_OVERHEAD_TOKENS)
+            .max(1)
+            .saturating_mul(TOKEN_BYTES);
         shorten_middle(result, usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 }
 
 /// Returns the text of a result as the model receives it. Returns `None` for errors.
-pub(super) fn shown_result_text(end: &ToolEnd) -> Option<String> {
+pub(super) fn shown_result_text(end: &ToolCallEnd) -> Option<String> {
     match end {
-        ToolEnd::Result(serde_json::Value::String(text)) => Some(text.clone()),
-        ToolEnd::Result(value) => Some(value.to_string()),
-        ToolEnd::Error(_) => None,
+        ToolCallEnd::Result(serde_json::Value::String(text)) => Some(text.clone()),
+        ToolCallEnd::Result(value) => Some(value.to_string()),
+        ToolCallEnd::Error(_) => None,
     }
 }

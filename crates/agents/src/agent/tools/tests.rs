@@ -5,21 +5,21 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, LedgerEntries, fixtures};
+use crate::agent::{AttemptEnd, AttemptResult, BoxFuture, LedgerEntries, fixtures};
 use ensemble_core::operator::UnattendedOperator;
-use ensemble_core::thread::{ToolCall, ToolEnd};
+use ensemble_core::thread::{ToolCall, ToolCallEnd};
 use ensemble_language::data::{ModelUsage, RemainingBudget};
 use ensemble_language::ensemble::ToolKind;
 
 /// Says what it was told to say, and keeps what it was handed.
 struct Fake {
-    says: AttemptOutcome,
+    says: AttemptEnd,
     handed: Mutex<Vec<ExecutionInput>>,
     ends: bool,
 }
 
 impl Fake {
-    fn new(says: AttemptOutcome) -> Arc<Self> {
+    fn new(says: AttemptEnd) -> Arc<Self> {
         Arc::new(Self {
             says,
             handed: Mutex::default(),
@@ -36,10 +36,10 @@ fn requests(requests: u64) -> ModelUsage {
 }
 
 impl Runner for Fake {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         Box::pin(async move {
             execution.ledger.set_stderr("on stderr".into());
-            execution.ledger.warn("careful");
+            execution.ledger.add_warning("careful");
             execution.ledger.add_usage(requests(1));
             self.handed.lock().unwrap().push(execution);
             if !self.ends {
@@ -103,7 +103,7 @@ fn call(arguments: Value) -> ToolCall {
 
 #[tokio::test]
 async fn what_a_tool_leaves_and_costs_is_the_callers() {
-    let runner = Fake::new(AttemptOutcome::Finished(AttemptResult {
+    let runner = Fake::new(AttemptEnd::Finished(AttemptResult {
         result: Ok(json!({"response": "fine"}).as_object().unwrap().clone()),
         usage: Some(ModelUsage {
             requests: 2,
@@ -121,11 +121,11 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
         remaining: left(100),
         ..fixtures::execution("boss", 3)
     };
-    let hand = toolset.for_execution(&execution);
+    let hand = toolset.tools_for_execution(&execution);
     let specs = hand.list_specs().await.unwrap();
     assert_eq!((specs.len(), &*specs[0].name, &*specs[0].description), (1, "t", "does"));
     let ended = hand.call_tool(call(json!({"input": "count", "style": "long"}))).await;
-    assert_eq!(ended.end, Some(ToolEnd::Result(json!("fine"))));
+    assert_eq!(ended.end, Some(ToolCallEnd::Result(json!("fine"))));
     let spent = hand.take_usage();
     execution.ledger.add_recorded_usage(spent);
     assert_eq!((spent.requests, spent.by_tools, spent.own_requests()), (2, 2, 0));
@@ -162,7 +162,7 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
 async fn a_tool_that_is_stopped_leaves_its_notes() {
     let runner = Arc::new(Fake {
         ends: false,
-        says: AttemptOutcome::from_output(JsonMap::new()),
+        says: AttemptEnd::from_output(JsonMap::new()),
         handed: Mutex::default(),
     });
     let mut toolset = AgentToolset::new(Arc::new(ToolPermissions::new(Arc::new(UnattendedOperator), [])));
@@ -177,10 +177,10 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
         DeclaredToolRunner::Script(runner),
     );
     let execution = fixtures::execution("boss", 1);
-    let hand = toolset.for_execution(&execution);
+    let hand = toolset.tools_for_execution(&execution);
     hand.list_specs().await.unwrap();
     let ended = hand.call_tool(call(json!({}))).await;
-    let Some(ToolEnd::Error(error)) = ended.end else {
+    let Some(ToolCallEnd::Error(error)) = ended.end else {
         panic!("{ended:?}")
     };
     assert!(error.contains("timed out after 0.01 s"), "{error}");
@@ -200,7 +200,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
     for (own, of_tool) in [(5000, 10), (10, 5000)] {
         let runner = Arc::new(Fake {
             ends: false,
-            says: AttemptOutcome::from_output(JsonMap::new()),
+            says: AttemptEnd::from_output(JsonMap::new()),
             handed: Mutex::default(),
         });
         let tool_runner = DeclaredToolRunner::Agent {
@@ -217,23 +217,23 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
         let mut toolset = AgentToolset::new(Arc::new(ToolPermissions::new(Arc::new(UnattendedOperator), [])));
         toolset.add_declared_tool(&"t".into(), &limited, ToolKind::default_task_schema(), tool_runner);
         let execution = fixtures::execution("boss", 1);
-        let hand = toolset.for_execution(&execution);
+        let hand = toolset.tools_for_execution(&execution);
         hand.list_specs().await.unwrap();
         let ended = hand.call_tool(call(json!({}))).await;
         assert_eq!(
             ended.end,
-            Some(ToolEnd::Error("the tool timed out after 0.01 s".into()))
+            Some(ToolCallEnd::Error("the tool timed out after 0.01 s".into()))
         );
     }
 }
 
 #[tokio::test]
 async fn what_is_denied_is_not_offered_and_what_is_asked_for_waits_without_anybody() {
-    let runner = Fake::new(AttemptOutcome::from_output(JsonMap::new()));
+    let runner = Fake::new(AttemptEnd::from_output(JsonMap::new()));
     assert!(toolset(DeclaredToolRunner::Script(runner.clone()), PermissionMode::Deny).is_empty());
     let toolset = toolset(DeclaredToolRunner::Script(runner.clone()), PermissionMode::Ask);
     let execution = fixtures::execution("boss", 1);
-    let hand = toolset.for_execution(&execution);
+    let hand = toolset.tools_for_execution(&execution);
     assert_eq!(hand.list_specs().await.unwrap().len(), 1);
     let ended = hand.call_tool(call(json!({}))).await;
     assert_eq!(ended.end, None, "it waits");

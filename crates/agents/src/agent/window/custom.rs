@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{AgentWindow, MeasuredInput, WindowOutput, describe_script_failure, format_limits, format_size};
-use ensemble_core::thread::window::{MessageEntry, ThreadSize, list_entries, select_messages};
+use super::{AgentWindow, MeasuredInput, WindowOutput, describe_script_failure, format_limits, format_thread_size};
+use ensemble_core::thread::window::{ScriptMessageEntry, ThreadSize, apply_script_selection, list_script_entries};
 use ensemble_core::thread::{Attachment, Message, ToolCall};
 use ensemble_models::estimate_result_file_tokens;
 use ensemble_scripts::{Script, ScriptVariable};
@@ -25,14 +25,14 @@ impl AgentWindow {
             });
         }
         let messages = &measured.sending.messages;
-        let entries = list_entries(messages);
+        let entries = list_script_entries(messages);
         let all: Vec<Value> = entries
             .iter()
             .map(|entry| script_message_json(*entry, messages))
             .collect();
         let tokens: Vec<u64> = entries
             .iter()
-            .map(|entry| self.entry_tokens(*entry, messages))
+            .map(|entry| self.count_entry_tokens(*entry, messages))
             .collect();
         let json = |value: Value| ScriptVariable::Json(Arc::new(value));
         let variables = vec![
@@ -49,7 +49,7 @@ impl AgentWindow {
             Ok(other) => return Err(format!("{path}: its last value is not a list of messages but {other}")),
             Err(failure) => return Err(describe_script_failure(path, &failure)),
         };
-        let selected = select_messages(&all, &selection, messages);
+        let selected = apply_script_selection(&all, &selection, messages);
         let selected =
             selected.map_err(|error| format!("{path}: its last value is not a selection of `messages`: {error}"))?;
         let left_out = ThreadSize {
@@ -63,7 +63,7 @@ impl AgentWindow {
         };
         let too_much = format!(
             "the script of the context window keeps {}, but only {} are allowed",
-            format_size(sent_size),
+            format_thread_size(sent_size),
             format_limits(limits)
         );
         Ok(WindowOutput {
@@ -78,21 +78,21 @@ impl AgentWindow {
     }
 
     /// Counts the tokens of a message without results, or of one tool result.
-    fn entry_tokens(&self, entry: MessageEntry, messages: &[Message]) -> u64 {
+    fn count_entry_tokens(&self, entry: ScriptMessageEntry, messages: &[Message]) -> u64 {
         match entry {
-            MessageEntry::Message(at) => self.counter.count_without_results(&messages[at]),
-            MessageEntry::Result(at, call) => {
+            ScriptMessageEntry::Message(at) => self.counter.count_without_results(&messages[at]),
+            ScriptMessageEntry::Result(at, call) => {
                 let call = &messages[at].tool_calls[call];
-                self.counter.count_text(&call.result_text()) + estimate_result_file_tokens(call)
+                self.counter.count_text(&call.text_for_model()) + estimate_result_file_tokens(call)
             }
         }
     }
 }
 
 /// Converts a message or a tool result to the JSON that the script reads, in the form of a provider message.
-fn script_message_json(entry: MessageEntry, messages: &[Message]) -> Value {
+fn script_message_json(entry: ScriptMessageEntry, messages: &[Message]) -> Value {
     match entry {
-        MessageEntry::Message(at) => {
+        ScriptMessageEntry::Message(at) => {
             let message = &messages[at];
             let call = |call: &ToolCall| json!({"id": call.id, "name": call.name, "arguments": call.arguments});
             let mut message_json = json!({"role": message.role, "content": message.content});
@@ -108,10 +108,10 @@ fn script_message_json(entry: MessageEntry, messages: &[Message]) -> Value {
             }
             message_json
         }
-        MessageEntry::Result(at, call) => {
+        ScriptMessageEntry::Result(at, call) => {
             let call = &messages[at].tool_calls[call];
             let mut result_json =
-                json!({"role": "tool", "content": call.result_text(), "name": call.name, "tool_call_id": call.id});
+                json!({"role": "tool", "content": call.text_for_model(), "name": call.name, "tool_call_id": call.id});
             if !call.attachments.is_empty() {
                 result_json["attachments"] = call.attachments.iter().map(Attachment::to_json_without_bytes).collect();
             }

@@ -1,7 +1,7 @@
 //! Shortens tool results where nothing more can be left out.
 
 use super::tokens::TokenCounter;
-use ensemble_core::thread::{Message, ToolEnd};
+use ensemble_core::thread::{Message, ToolCallEnd};
 use serde_json::Value;
 
 /// The number of characters of a result that are always sent.
@@ -23,7 +23,7 @@ pub(super) fn shorten_results(counter: &TokenCounter, messages: &mut [Message], 
     let mut results: Vec<ShrinkableResult> = Vec::new();
     for (message, at) in messages.iter().zip(0..) {
         for (call, of_message) in message.tool_calls.iter().zip(0..) {
-            let text = call.result_text();
+            let text = call.text_for_model();
             results.push(ShrinkableResult {
                 place: (at, of_message),
                 tokens: counter.count_text(&text),
@@ -54,7 +54,7 @@ pub(super) fn shorten_results(counter: &TokenCounter, messages: &mut [Message], 
         if saved > 0 {
             let (message, call) = result.place;
             let call = &mut messages[message].tool_calls[call];
-            call.end = Some(ToolEnd::Result(Value::String(result.shorten_to(fits))));
+            call.end = Some(ToolCallEnd::Result(Value::String(result.shorten_to(fits))));
             shortened.tools.push(call.name.clone());
             shortened.tokens += saved;
         }
@@ -97,16 +97,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ensemble_core::thread::{Role, ToolCall};
+    use ensemble_core::thread::{MessageRole, ToolCall};
 
     fn reply(results: &[(&str, usize)]) -> Message {
         let call = |(name, chars): &(&str, usize)| {
             let text: String = (0..*chars).map(|at| if at * 2 < *chars { 'a' } else { 'z' }).collect();
-            ToolCall::new(*name, *name, json!({})).with_end(ToolEnd::Result(json!(text)), 0.1)
+            ToolCall::new(*name, *name, json!({})).with_end(ToolCallEnd::Result(json!(text)), 0.1)
         };
         Message {
             tool_calls: results.iter().map(call).collect(),
-            ..Message::new(Role::Assistant, "")
+            ..Message::new(MessageRole::Assistant, "")
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
             before - counter.count_each_message(&messages).iter().sum::<u64>(),
             shortened.tokens
         );
-        let told = messages[0].tool_calls[1].result_text();
+        let told = messages[0].tool_calls[1].text_for_model();
         assert!(told.starts_with("aaa") && told.ends_with("zzz"), "{told}");
         assert!(told.contains(" characters are left out here, because the context window is too small …]"));
     }

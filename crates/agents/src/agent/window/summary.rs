@@ -12,8 +12,10 @@ use super::{
     AgentWindow, MeasuredInput, SentMessages, WindowError, WindowInput, WindowOutput, shorten_results, summary_message,
 };
 use crate::agent::chat::add_reply_usage;
-use ensemble_core::thread::window::{ThreadSize, TrimRules, WindowLimits, to_summary_message, trim_thread};
-use ensemble_core::thread::{Message, NoLiveOutput, Role, StopReason};
+use ensemble_core::thread::window::{
+    ThreadSize, TrimRules, WindowLimits, render_summary_message, select_messages_to_send,
+};
+use ensemble_core::thread::{IgnoredLiveOutput, Message, MessageRole, StopReason};
 use ensemble_language::data::{ModelUsage, sha256_of_text};
 use ensemble_models::{Model, ModelQuery, RequestPurpose};
 
@@ -51,7 +53,7 @@ impl AgentWindow {
         model: &Model,
         measured: MeasuredInput<'_>,
     ) -> Result<WindowOutput, WindowError> {
-        let without = trim_thread(&self.rules, &measured.to_thread());
+        let without = select_messages_to_send(&self.rules, &measured.to_thread());
         if without.dropped.is_empty() {
             return Ok(self.select_by_rules(measured));
         }
@@ -81,7 +83,7 @@ impl AgentWindow {
 
     /// Returns whether the thread fits the window with this summary.
     fn is_summary_usable(&self, known: &ThreadSummary, measured: &MeasuredInput<'_>) -> bool {
-        let droppable = measured.to_thread().list_droppable(self.rules.min_recent_turns);
+        let droppable = measured.to_thread().list_droppable_flags(self.rules.min_recent_turns);
         known.covers.iter().all(|at| droppable[*at])
             && self.rules.limits.allows_size(self.size_with_summary(known, measured))
     }
@@ -97,7 +99,7 @@ impl AgentWindow {
     /// Returns the size of the message that contains the summary.
     fn summary_size(&self, summary: &str) -> ThreadSize {
         ThreadSize {
-            tokens: self.counter.count_text(&to_summary_message(summary)),
+            tokens: self.counter.count_text(&render_summary_message(summary)),
             messages: 1,
         }
     }
@@ -106,7 +108,7 @@ impl AgentWindow {
     fn plan_summary(&self, measured: &MeasuredInput<'_>) -> Option<(ThreadSize, Vec<usize>)> {
         let limits = self.rules.limits;
         let thread = measured.to_thread();
-        let droppable = thread.list_droppable(self.rules.min_recent_turns);
+        let droppable = thread.list_droppable_flags(self.rules.min_recent_turns);
         let stays = thread.sum_sizes((0..droppable.len()).filter(|at| !droppable[*at]));
         let least = measured.kept_system_size(&self.rules) + stays;
         let tokens = match limits.max_tokens {
@@ -116,7 +118,7 @@ impl AgentWindow {
             None => MAX_SUMMARY_TOKENS / 2,
         };
         let place = ThreadSize { tokens, messages: 1 };
-        let heading = self.counter.count_text(&to_summary_message(""));
+        let heading = self.counter.count_text(&render_summary_message(""));
         let has_room = tokens >= heading + MIN_SUMMARY_TOKENS
             && WindowLimits {
                 max_tokens: None,
@@ -128,7 +130,7 @@ impl AgentWindow {
             in_place: place,
             ..self.rules
         };
-        let cut = trim_thread(&rules, &thread);
+        let cut = select_messages_to_send(&rules, &thread);
         (has_room && !cut.dropped.is_empty()).then_some((place, cut.dropped))
     }
 
@@ -162,7 +164,7 @@ impl AgentWindow {
                 &mut messages,
                 measured.tokens[*first].saturating_sub(max_tokens),
             );
-            let words = (place.tokens - self.counter.count_text(&to_summary_message(""))) * 10 / 13;
+            let words = (place.tokens - self.counter.count_text(&render_summary_message(""))) * 10 / 13;
             let prompt = render_summary_prompt(&text, &messages, words);
             let partial_summary =
                 request_partial_summary(model, &prompt, &measured.sending, &mut request_count).await?;
@@ -214,7 +216,7 @@ impl AgentWindow {
                 )));
                 note
             });
-        let first = summary_message(to_summary_message(&summary.text));
+        let first = summary_message(render_summary_message(&summary.text));
         let has_system = measured.system.is_some();
         let kept_messages = measured.sending.messages.into_iter().enumerate();
         let kept_messages = kept_messages
@@ -295,7 +297,7 @@ async fn request_partial_summary(
     sending: &WindowInput<'_>,
     requests: &mut u64,
 ) -> Result<String, String> {
-    let messages = vec![Message::new(Role::User, prompt)];
+    let messages = vec![Message::new(MessageRole::User, prompt)];
     let ask = ModelQuery {
         request_counter: sending.ledger.open_summary_request(),
         systems: model
@@ -310,7 +312,7 @@ async fn request_partial_summary(
         tools: std::sync::Arc::default(),
         clock: sending.clock.clone(),
     };
-    let answer = model.answer_query(ask, &NoLiveOutput).await;
+    let answer = model.answer_query(ask, &IgnoredLiveOutput).await;
     *requests += answer.requests;
     let reply = answer.result.map_err(|error| error.message)?;
     let mut usage = ModelUsage::default();
@@ -328,9 +330,9 @@ fn render_transcript(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {
         let role = match message.role {
-            Role::System => "Instructions",
-            Role::User => "User",
-            Role::Assistant => "Assistant",
+            MessageRole::System => "Instructions",
+            MessageRole::User => "User",
+            MessageRole::Assistant => "Assistant",
         };
         text.push_str(&format!("{role}: {}\n", message.content));
         for call in &message.tool_calls {
@@ -338,7 +340,7 @@ fn render_transcript(messages: &[Message]) -> String {
                 "Tool {}({}) gave: {}\n",
                 call.name,
                 call.arguments,
-                call.result_text()
+                call.text_for_model()
             ));
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::*;
 use ensemble_core::runner::AttemptLedger;
-use ensemble_core::thread::{ExecutionRef, ToolCall, ToolEnd};
+use ensemble_core::thread::{ExecutionAttemptRef, ToolCall, ToolCallEnd};
 use ensemble_language::data::ModelUsage;
 use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::profiles::ChainedProfile;
@@ -82,9 +82,9 @@ fn summarizing(max_tokens: u64) -> ContextWindow {
 /// Questions and answers of ten words each, then a question.
 fn talk(turns: usize) -> Vec<Message> {
     let said = |role, at: usize| Message::new(role, format!("number {at} {}", "word ".repeat(9).trim_end()));
-    let turn = |at| [said(Role::User, at), said(Role::Assistant, at)];
+    let turn = |at| [said(MessageRole::User, at), said(MessageRole::Assistant, at)];
     let mut messages: Vec<Message> = (1..=turns).flat_map(turn).collect();
-    messages.push(said(Role::User, turns + 1));
+    messages.push(said(MessageRole::User, turns + 1));
     messages
 }
 
@@ -117,7 +117,7 @@ async fn fit_after(
     before: Option<Value>,
 ) -> Result<Fitted, Unfitted> {
     let ledger = AttemptLedger::default();
-    let source = ExecutionRef {
+    let source = ExecutionAttemptRef {
         run: "".into(),
         agent: "a".into(),
         execution: 1,
@@ -127,7 +127,7 @@ async fn fit_after(
         system: Some("Be brief please."),
         task: messages
             .iter()
-            .rposition(|one| one.role == Role::User)
+            .rposition(|one| one.role == MessageRole::User)
             .unwrap_or_default(),
         messages,
         unsent,
@@ -139,7 +139,7 @@ async fn fit_after(
         ledger: &ledger,
     };
     let fitted = window.select_messages(sending).await;
-    let usage = ledger.usage();
+    let usage = ledger.usage_so_far();
     match fitted {
         Ok(output) => Ok(Fitted {
             messages: output.messages,
@@ -204,7 +204,7 @@ async fn a_summary_serves_the_same_beginning_and_no_other() {
     let with_tool = |duration| {
         let mut messages = talk(9);
         let call = ToolCall::new("1", "look", json!({}));
-        messages[1].tool_calls = vec![call.with_end(ToolEnd::Result(json!("sun")), duration)];
+        messages[1].tool_calls = vec![call.with_end(ToolCallEnd::Result(json!("sun")), duration)];
         messages
     };
     let tool = fit(&window, with_tool(0.1), None).await.unwrap();

@@ -95,7 +95,7 @@ impl TokenCounter {
 
     /// Counts the tokens of a message, including the results and files of its tool calls.
     fn count_message(&self, message: &Message) -> u64 {
-        let result = |call: &ToolCall| self.count_cached(&call.result_text()) + estimate_result_file_tokens(call);
+        let result = |call: &ToolCall| self.count_cached(&call.text_for_model()) + estimate_result_file_tokens(call);
         self.count_without_results(message) + message.tool_calls.iter().map(result).sum::<u64>()
     }
 
@@ -148,7 +148,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ensemble_core::thread::{Role, ToolEnd};
+    use ensemble_core::thread::{MessageRole, ToolCallEnd};
 
     #[test]
     fn models_whose_tokenizer_is_known_are_counted() {
@@ -198,12 +198,12 @@ mod tests {
         let call = ToolCall::new("1", "weather", json!({"city": "Paris"}));
         let message = |calls| Message {
             tool_calls: calls,
-            ..Message::new(Role::Assistant, "Let me see.")
+            ..Message::new(MessageRole::Assistant, "Let me see.")
         };
         let plain = message(vec![]);
         let open = message(vec![call.clone()]);
         let ended = message(vec![
-            call.with_end(ToolEnd::Result(json!("It is sunny and warm there.")), 0.1),
+            call.with_end(ToolCallEnd::Result(json!("It is sunny and warm there.")), 0.1),
         ]);
         let counts = counter.count_each_message(&[plain, open, ended]);
         assert_eq!(counts[0], 3);

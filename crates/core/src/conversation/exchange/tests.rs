@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::thread::{Message, Role, ToolEnd};
+use crate::thread::{Message, MessageRole, ToolCallEnd};
 
 fn within(part: Option<&str>, inside: &[&str]) -> AttemptScope {
     AttemptScope {
@@ -24,7 +24,7 @@ fn reply(within: AttemptScope, calls: &[&str]) -> ReplyReceived {
     ReplyReceived {
         within,
         iteration: ThreadIteration {
-            messages: vec![Message::new(Role::Assistant, "look")],
+            messages: vec![Message::new(MessageRole::Assistant, "look")],
             tool_calls: calls.collect(),
             ..ThreadIteration::default()
         },
@@ -36,7 +36,7 @@ fn ended(within: AttemptScope, id: &str, usage: Option<ModelUsage>) -> ToolCallE
     let call = ToolCall::new(id, "tool", json!({}));
     ToolCallEnded {
         within,
-        call: call.with_end(ToolEnd::Result("done".into()), 0.5),
+        call: call.with_end(ToolCallEnd::Result("done".into()), 0.5),
         usage,
     }
 }
@@ -52,7 +52,7 @@ fn a_call_ends_in_its_own_iteration() {
         calls.map(|call| call.end.is_some()).collect()
     };
     assert_eq!(ends(all.own_iterations()), [false, true]);
-    let of_part = all.get(Some(&"part".into()), &[]).expect("recorded");
+    let of_part = all.get_exchange(Some(&"part".into()), &[]).expect("recorded");
     assert_eq!(ends(&of_part.iterations), [false]);
 }
 
@@ -62,11 +62,11 @@ fn what_an_agent_in_a_call_has_used_counts_once() {
     all.apply_reply(&reply(within(None, &[]), &["a"]));
     all.apply_reply(&reply(within(None, &["a"]), &[]));
     all.apply_reply(&reply(within(None, &["a"]), &[]));
-    let open = all.usage().expect("used");
+    let open = all.uncounted_usage().expect("used");
     assert_eq!((open.requests, open.by_tools), (3, 2), "the call has not ended");
 
     all.apply_call_end(&ended(within(None, &[]), "a", Some(used(2).as_tool_usage())));
-    let closed = all.usage().expect("used");
+    let closed = all.uncounted_usage().expect("used");
     assert_eq!(
         (closed.requests, closed.by_tools),
         (3, 2),
@@ -79,8 +79,8 @@ fn what_an_agent_in_a_call_has_used_counts_once() {
 fn the_usage_is_taken_once() {
     let mut all = RecordedExchanges::default();
     all.apply_reply(&reply(within(None, &[]), &["a"]));
-    assert_eq!(all.take_usage(), Some(used(1)));
-    assert_eq!(all.take_usage(), None);
+    assert_eq!(all.take_uncounted_usage(), Some(used(1)));
+    assert_eq!(all.take_uncounted_usage(), None);
     assert_eq!(all.own_iterations().len(), 1, "the messages stay");
 }
 
@@ -91,9 +91,9 @@ fn taking_a_part_leaves_the_others() {
         all.apply_reply(&reply(within(part, &[]), &["a"]));
         all.apply_reply(&reply(within(part, &["a"]), &[]));
     }
-    assert_eq!(all.take_iterations(Some(&"one".into())).len(), 1);
+    assert_eq!(all.remove_exchanges(Some(&"one".into())).len(), 1);
     assert_eq!(all.iter().count(), 4);
-    assert_eq!(all.take_iterations(None).len(), 1);
+    assert_eq!(all.remove_exchanges(None).len(), 1);
     assert_eq!(all.iter().count(), 2);
 }
 

@@ -9,11 +9,11 @@ use crate::conversation::event::{Event, Record};
 use crate::conversation::state::ConversationState;
 use crate::thread::{ThreadIteration, find_unused_id};
 
-/// New ids of tool calls.
-pub(super) type CallNames = HashMap<String, String>;
+/// New ids of tool calls by the old id.
+pub(super) type NewCallIds = HashMap<String, String>;
 
-/// Returns a new id for each call of these records whose id the thread of its agent contains already, by agent.
-pub(super) fn rename_used_calls(records: &[Record], merged: &ConversationState) -> HashMap<String, CallNames> {
+/// Returns new ids for the calls of these records whose id is used already in a thread of the merged run, by agent.
+pub(super) fn find_new_call_ids(records: &[Record], merged: &ConversationState) -> HashMap<String, NewCallIds> {
     let plan = merged.plan();
     let mut used: HashMap<String, HashSet<String>> = HashMap::new();
     for id in plan.agent_ids() {
@@ -22,7 +22,7 @@ pub(super) fn rename_used_calls(records: &[Record], merged: &ConversationState) 
         let calls = threads.flat_map(|thread| list_call_ids(thread.iterations()));
         used.insert(plan.agent_name(id).to_string(), calls.collect());
     }
-    let mut names: HashMap<String, CallNames> = HashMap::new();
+    let mut names: HashMap<String, NewCallIds> = HashMap::new();
     for record in records {
         let Some(agent) = record.event.agent_name() else {
             continue;
@@ -42,6 +42,7 @@ pub(super) fn rename_used_calls(records: &[Record], merged: &ConversationState) 
     names
 }
 
+/// Returns the ids of the tool calls in these iterations.
 fn list_call_ids(iterations: &[ThreadIteration]) -> Vec<String> {
     let calls = iterations.iter().flat_map(|iteration| &iteration.tool_calls);
     calls.map(|call| call.id.clone()).collect()
@@ -59,24 +60,27 @@ fn list_iterations(event: &Event) -> &[ThreadIteration] {
     }
 }
 
-/// Gives the calls of the event their new ids.
-pub(super) fn rename_calls(event: &mut Event, names: &CallNames) {
+/// Replaces the ids of tool calls in the event by their new ids.
+pub(super) fn replace_call_ids_in_event(event: &mut Event, names: &NewCallIds) {
     if let Some(within) = event.attempt_scope_mut() {
-        within.outer_calls.iter_mut().for_each(|id| rename_shared(id, names));
+        within
+            .outer_calls
+            .iter_mut()
+            .for_each(|id| replace_shared_call_id(id, names));
     }
     match event {
-        Event::PermissionDecided(event) => rename_shared(&mut event.call, names),
-        Event::ToolCallStarted(event) => rename_shared(&mut event.call, names),
-        Event::ToolCallEnded(event) => rename_text(&mut event.call.id, names),
+        Event::PermissionDecided(event) => replace_shared_call_id(&mut event.call, names),
+        Event::ToolCallStarted(event) => replace_shared_call_id(&mut event.call, names),
+        Event::ToolCallEnded(event) => replace_call_id(&mut event.call.id, names),
         _ => {}
     }
     let calls = list_iterations_mut(event)
         .iter_mut()
         .flat_map(|iteration| &mut iteration.tool_calls);
-    calls.for_each(|call| rename_text(&mut call.id, names));
+    calls.for_each(|call| replace_call_id(&mut call.id, names));
 }
 
-/// Returns the iterations that the event contains, to change them.
+/// Returns the iterations that the event contains, for changes.
 pub(super) fn list_iterations_mut(event: &mut Event) -> &mut [ThreadIteration] {
     match event {
         Event::ReplyReceived(event) => std::slice::from_mut(&mut event.iteration),
@@ -88,13 +92,15 @@ pub(super) fn list_iterations_mut(event: &mut Event) -> &mut [ThreadIteration] {
     }
 }
 
-fn rename_text(id: &mut String, names: &CallNames) {
+/// Replaces the id of a call if the id is in `names`.
+fn replace_call_id(id: &mut String, names: &NewCallIds) {
     if let Some(name) = names.get(id) {
         id.clone_from(name);
     }
 }
 
-fn rename_shared(id: &mut Arc<str>, names: &CallNames) {
+/// Replaces the shared id of a call if the id is in `names`.
+fn replace_shared_call_id(id: &mut Arc<str>, names: &NewCallIds) {
     if let Some(name) = names.get(&**id) {
         *id = name.as_str().into();
     }

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{MergedRecords, RecordsMergeError, merge_records};
 use crate::conversation::{ConversationState, Event, Record};
-use crate::random_conversations::plan_of;
-use crate::thread::{LEFT_OUT, MergeOrder, Thread};
+use crate::random_conversations::build_plan;
+use crate::thread::{LEFT_OUT_KEY, MergeOrder, Thread};
 use ensemble_language::plan::Plan;
 
 fn plan() -> Arc<Plan> {
-    Arc::new(plan_of(
+    Arc::new(build_plan(
         "name: chat\nmodel_profiles: {m: {provider: simulated, replies: [x]}}\nagents:\n  - {name: bot, model_profile: m}\n  - {name: judge, script: judge.rhai, depends_on: [bot]}\n",
     ))
 }
@@ -193,7 +193,7 @@ fn requests_state_which_messages_of_the_other_run_they_did_not_contain() {
         .iterations()
         .iter()
         .step_by(2)
-        .map(|iteration| iteration.metadata.get(LEFT_OUT).cloned().unwrap_or_default())
+        .map(|iteration| iteration.metadata.get(LEFT_OUT_KEY).cloned().unwrap_or_default())
         .collect();
     assert_eq!(left_out, [Value::Null, Value::Null, json!([[3, 6]]), json!([[6, 9]])]);
 }

@@ -12,10 +12,10 @@ use serde_json::json;
 use super::call_names::list_iterations_mut;
 use crate::conversation::event::Event;
 use crate::conversation::state::{AgentState, ConversationState};
-use crate::thread::{LEFT_OUT, Thread};
+use crate::thread::{LEFT_OUT_KEY, Thread};
 
-/// States in the iterations of the event which earlier messages of the merged thread their requests did not contain. `own` is the
-/// state of the run in which the event was recorded.
+/// Marks in the iterations of the event the messages of the merged thread that the requests did not contain.
+/// `own` is the state of the run in which the event was recorded.
 pub(super) fn mark_unsent_messages(event: &mut Event, own: &ConversationState, merged: &ConversationState) {
     let is_inside = event
         .attempt_scope()
@@ -37,21 +37,20 @@ pub(super) fn mark_unsent_messages(event: &mut Event, own: &ConversationState, m
     if iterations.is_empty() || count <= own.message_count() {
         return;
     }
-    let positions = find_positions(own, merged);
+    let positions = match_message_positions(own, merged);
     for iteration in iterations {
-        let left_out = iteration.metadata.get(LEFT_OUT).cloned().unwrap_or_default();
+        let left_out = iteration.metadata.get(LEFT_OUT_KEY).cloned().unwrap_or_default();
         let left_out: Vec<(usize, usize)> = serde_json::from_value(left_out).unwrap_or_default();
         let is_sent = |at: usize| !left_out.iter().any(|(start, end)| (*start..*end).contains(&at));
         let sent = positions.iter().filter(|(at, _)| is_sent(*at));
         let sent: BTreeSet<usize> = sent.map(|(_, position)| *position).collect();
         let ranges: Vec<(usize, usize)> = list_gaps(sent, count).map(|gap| (gap.start, gap.end)).collect();
-        iteration.metadata.insert(LEFT_OUT.to_owned(), json!(ranges));
+        iteration.metadata.insert(LEFT_OUT_KEY.to_owned(), json!(ranges));
     }
 }
 
-/// Returns the position of each message of the thread, with its position in the merged thread. The latest of equal messages is
-/// taken.
-fn find_positions(own: &Thread, merged: &Thread) -> Vec<(usize, usize)> {
+/// Returns pairs of positions of equal messages: in the own thread, and in the merged thread. Prefers the latest equal message.
+fn match_message_positions(own: &Thread, merged: &Thread) -> Vec<(usize, usize)> {
     let (own, merged) = (own.to_messages(), merged.to_messages());
     let mut before = merged.len();
     let mut positions = Vec::with_capacity(own.len());
@@ -65,7 +64,7 @@ fn find_positions(own: &Thread, merged: &Thread) -> Vec<(usize, usize)> {
     positions
 }
 
-/// Returns the ranges of `0..count` without these positions.
+/// Returns the ranges of `0..count` between these positions.
 fn list_gaps(positions: BTreeSet<usize>, count: usize) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     let gaps = positions.into_iter().chain([count]).map(move |position| {
@@ -76,6 +75,7 @@ fn list_gaps(positions: BTreeSet<usize>, count: usize) -> impl Iterator<Item = R
     gaps.filter(|gap| !gap.is_empty())
 }
 
+/// Returns the thread of the agent, or the thread of the part with this key.
 fn find_thread<'a>(agent: &'a AgentState, part: Option<&Arc<str>>) -> Option<&'a Thread> {
     match part {
         None => Some(agent.thread()),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::legality::IllegalRecord;
 use super::turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
-use super::{AGENT_REQUESTS, AgentState, ConversationState, LaterMessage};
+use super::{AGENT_REQUESTS_KEY, AddedUserMessage, AgentState, ConversationState};
 use crate::conversation::attempt_scope::AttemptScope;
 use crate::conversation::compact_output::CompactOutput;
 use crate::conversation::end::ExecutionEnd;
@@ -18,37 +18,41 @@ use crate::conversation::event::{
     TurnFinished, TurnStarted,
 };
 use crate::conversation::exchange::RecordedExchanges;
-use crate::conversation::failed_work::{FailedWork, WorkCounts};
+use crate::conversation::failed_work::{AgentWorkCounts, FailureCounts};
 use crate::conversation::history::HistoryEntry;
-use crate::conversation::part::{EndedParts, PartEnded};
+use crate::conversation::part::{PartAttemptEnded, PartsProgress};
 use crate::conversation::permission::{PermissionDecided, PermissionDecision};
 use crate::conversation::question::InputRequested;
 use crate::conversation::reason::AgentSkipReason;
-use crate::conversation::static_readiness::{StaticReadiness, static_readiness};
-use crate::thread::{StopReason, Thread, ThreadIteration, UNKNOWN_FATE, failed_iterations, remembered_iterations};
+use crate::conversation::static_readiness::{ReadinessFact, static_readiness};
+use crate::thread::{
+    INTERRUPTED_CALL_ERROR, StopReason, Thread, ThreadIteration, select_iterations_after_failure,
+    select_remembered_iterations,
+};
 use ensemble_language::data::{FailureKind, ModelUsage, RunContext, sha256_of_text};
 use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
 impl ConversationState {
-    /// Applies a record. This is the only way to change the state.
+    /// Applies a record. No other function changes the state.
     ///
     /// # Errors
-    /// The event is illegal in this state, which stays as it was.
+    /// The event is illegal. The state is unchanged.
     pub fn apply_record(&mut self, record: &Record) -> Result<(), IllegalRecord> {
-        self.check_record(record)?;
-        self.fold_record(record);
+        self.check_record_is_legal(record)?;
+        self.apply_checked_record(record);
         Ok(())
     }
 
-    fn fold_record(&mut self, record: &Record) {
+    /// Applies a record that was checked before.
+    fn apply_checked_record(&mut self, record: &Record) {
         self.next_seq = record.seq + 1;
         self.add_inner_answers(record);
         match &record.event {
             Event::RunStarted(event) => self.apply_run_start(event),
             Event::RunResumed(event) => self.apply_resume(event),
-            Event::MessageAdded(event) => self.apply_message(event),
-            Event::ContextSet(context) => self.apply_context(context),
+            Event::MessageAdded(event) => self.apply_user_message(event),
+            Event::ContextSet(context) => self.set_context_values(context),
             Event::TurnStarted(event) => self.apply_turn_start(event),
             Event::ExecutionStarted(event) => self.apply_execution_start(event),
             Event::ReplyReceived(event) => self.update_exchanges(&event.within, |all| all.apply_reply(event)),
@@ -75,19 +79,19 @@ impl ConversationState {
         self.context = Arc::new(event.context.clone());
         self.inputs = Arc::new(event.inputs.clone());
         self.run_start = Some(event.clone());
-        self.open_segment(event.input.clone());
+        self.start_segment(event.input.clone());
     }
 
-    /// A user message. A turn that is open is abandoned: what had finished in it is merged, and the rest has not happened.
-    /// An agent that remembers keeps the exchange that failed or was cut short.
-    fn apply_message(&mut self, event: &MessageAdded) {
+    /// Applies a user message: merges the finished executions of an open turn, and discards the others. Agents with memory keep failed
+    /// exchanges.
+    fn apply_user_message(&mut self, event: &MessageAdded) {
         if let Some(turn) = self.open_turn.take() {
             self.turn_count = turn.turn;
             let is_finished = |slot: &ExecutionSlot| matches!(slot.progress, ExecutionProgress::Finished(_));
             self.empty_turns += u32::from(!turn.slots.iter().any(is_finished));
             let plan = self.plan.clone();
             for mut slot in turn.slots {
-                slot.usage = ModelUsage::sum_optional(slot.usage, slot.exchanges.take_usage());
+                slot.usage = ModelUsage::sum_optional(slot.usage, slot.exchanges.take_uncounted_usage());
                 if matches!(slot.progress, ExecutionProgress::Finished(_)) {
                     self.merge_execution(&plan, slot);
                     continue;
@@ -97,9 +101,9 @@ impl ConversationState {
                 agent.count_requests(slot.usage);
                 agent.abandoned = slot.attempt;
                 agent.abandoned_usage = ModelUsage::sum_optional(agent.abandoned_usage, slot.usage);
-                if has_memory(&plan, slot.agent) {
+                if keeps_thread(&plan, slot.agent) {
                     let stopped = slot.exchanges.take_stopped_request();
-                    agent.failed_exchange = slot.exchanges.take_iterations(None);
+                    agent.failed_exchange = slot.exchanges.remove_exchanges(None);
                     agent.failed_exchange.extend(stopped);
                 }
             }
@@ -108,26 +112,26 @@ impl ConversationState {
             let failed = std::mem::take(&mut agent.failed_exchange);
             if !failed.is_empty() {
                 let thread = Arc::make_mut(&mut agent.thread);
-                let failed = Thread::from_iterations(failed_iterations(failed))
-                    .close_open_calls(UNKNOWN_FATE)
+                let failed = Thread::from_iterations(select_iterations_after_failure(failed))
+                    .fail_open_calls(INTERRUPTED_CALL_ERROR)
                     .into_iterations();
                 *thread = std::mem::take(thread).append_iterations(failed);
             }
         }
         if self.keeps_account {
-            self.messages.push(LaterMessage {
+            self.messages.push(AddedUserMessage {
                 message: event.clone(),
                 after_turn: self.turn_count,
                 ended: self.run_end.as_ref().map(|ended| ended.completion_reason),
             });
         }
         self.interruption = None;
-        self.apply_context(&event.set);
-        self.open_segment(event.text.clone());
+        self.set_context_values(&event.set);
+        self.start_segment(event.text.clone());
     }
 
-    /// A user message: the readiness of all agents starts again, and the outputs and threads are kept.
-    fn open_segment(&mut self, input: Arc<str>) {
+    /// Starts a segment: resets the counters and readiness of all agents, and keeps outputs and threads.
+    fn start_segment(&mut self, input: Arc<str>) {
         self.input_digest = format!("sha256:{}", &sha256_of_text(&input)[..16]).into();
         self.input = input;
         self.segment_start = self.turn_count;
@@ -174,8 +178,8 @@ impl ConversationState {
                 if matches!(slot.progress, ExecutionProgress::Finished(_)) {
                     // The failed attempts are dropped: the execution starts again, with all its attempts and parts.
                     (slot.last_ended, slot.failed_attempts, slot.last_failure) = (slot.attempt, 0, None);
-                    slot.parts = EndedParts::default();
-                    slot.tool_calls = WorkCounts::default();
+                    slot.parts = PartsProgress::default();
+                    slot.tool_calls = FailureCounts::default();
                     slot.exchanges = RecordedExchanges::default();
                 }
                 slot.progress = ExecutionProgress::Pending;
@@ -183,8 +187,8 @@ impl ConversationState {
         }
     }
 
-    /// A fork added values to the context; they replace values of agents, and inputs of the run.
-    fn apply_context(&mut self, values: &RunContext) {
+    /// Adds the values of a fork to the context, and replaces inputs of the run with the same names.
+    fn set_context_values(&mut self, values: &RunContext) {
         if values.is_empty() {
             return;
         }
@@ -197,10 +201,11 @@ impl ConversationState {
         }
     }
 
+    /// Opens the turn, and creates a slot for each starting agent.
     fn apply_turn_start(&mut self, event: &TurnStarted) {
         let plan = self.plan.clone();
         let mut slots = Vec::with_capacity(event.starts.len());
-        self.waits = self.count_waits(&plan, event);
+        self.waits = self.count_turns_waited(&plan, event);
         self.add_warnings(event.warnings.iter().map(|warning| warning.message.clone()));
         if self.keeps_account {
             self.read_warnings.extend(event.warnings.iter().cloned());
@@ -221,7 +226,7 @@ impl ConversationState {
                 self.stopping_agents.remove(&handled);
             }
             if start.request.is_some() {
-                self.remove_started_request(agent);
+                self.remove_first_request(agent);
             }
             slots.push(ExecutionSlot {
                 agent,
@@ -233,8 +238,8 @@ impl ConversationState {
                 last_failure: None,
                 usage: None,
                 exchanges: RecordedExchanges::default(),
-                parts: EndedParts::default(),
-                tool_calls: WorkCounts::default(),
+                parts: PartsProgress::default(),
+                tool_calls: FailureCounts::default(),
                 answers: Vec::new(),
                 progress: ExecutionProgress::Pending,
             });
@@ -248,8 +253,8 @@ impl ConversationState {
         });
     }
 
-    /// For how many turns in a row agents have waited, with this turn.
-    fn count_waits(&self, plan: &Plan, event: &TurnStarted) -> BTreeMap<EdgeId, u32> {
+    /// Counts for each awaited edge the consecutive turns in which its agent has waited, with this turn.
+    fn count_turns_waited(&self, plan: &Plan, event: &TurnStarted) -> BTreeMap<EdgeId, u32> {
         let mut waits = BTreeMap::new();
         for waiting in &event.waiting {
             let (AgentSkipReason::Waits { dependencies }, Some(agent)) =
@@ -266,8 +271,8 @@ impl ConversationState {
         waits
     }
 
-    /// The next request for the agent has started it.
-    fn remove_started_request(&mut self, agent: AgentId) {
+    /// Removes the first request for the agent, because it has started the agent.
+    fn remove_first_request(&mut self, agent: AgentId) {
         let Some(requests) = self.requests.get_mut(&agent) else {
             return;
         };
@@ -282,7 +287,7 @@ impl ConversationState {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.attempt = event.attempt;
             // What an attempt that was cut short has used was used.
-            slot.usage = ModelUsage::sum_optional(slot.usage, slot.exchanges.take_usage());
+            slot.usage = ModelUsage::sum_optional(slot.usage, slot.exchanges.take_uncounted_usage());
         }
     }
 
@@ -299,6 +304,7 @@ impl ConversationState {
         }
     }
 
+    /// Adds a failed attempt to its slot: failure, usage and calls. Discards the exchanges.
     fn apply_failed_attempt(&mut self, event: &AttemptFailed) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.failed_attempts += 1;
@@ -306,32 +312,34 @@ impl ConversationState {
             slot.last_failure = Some(event.failure.clone());
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
             slot.tool_calls = slot.tool_calls
-                + WorkCounts::from_tool_calls(slot.exchanges.own_iterations())
-                + WorkCounts::from_tool_calls(&event.exchange);
-            slot.ended_requests += count_attempt_requests(slot.exchanges.own_iterations(), event);
+                + FailureCounts::from_tool_calls(slot.exchanges.own_iterations())
+                + FailureCounts::from_tool_calls(&event.exchange);
+            slot.ended_requests += count_requests_of_failed_attempt(slot.exchanges.own_iterations(), event);
             slot.exchanges = RecordedExchanges::default();
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
         self.add_warnings(event.warnings.iter().map(warn));
     }
 
-    fn apply_part_end(&mut self, event: &PartEnded) {
+    fn apply_part_end(&mut self, event: &PartAttemptEnded) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
-            let recorded = slot.exchanges.take_iterations(Some(&event.key));
-            slot.tool_calls =
-                slot.tool_calls + WorkCounts::from_tool_calls(&recorded) + WorkCounts::from_tool_calls(&event.exchange);
+            let recorded = slot.exchanges.remove_exchanges(Some(&event.key));
+            slot.tool_calls = slot.tool_calls
+                + FailureCounts::from_tool_calls(&recorded)
+                + FailureCounts::from_tool_calls(&event.exchange);
             slot.parts.add_attempt_end(event, recorded);
         }
         let warn = |warning: &String| format!("{}[{}]: {warning}", event.agent, event.key);
         self.add_warnings(event.warnings.iter().map(warn));
     }
 
+    /// Marks the execution as finished, with the iterations that were recorded before.
     fn apply_execution_end(&mut self, event: &ExecutionFinished, at: DateTime<Utc>) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
             let mut event = event.clone();
-            let recorded = slot.exchanges.take_iterations(None);
+            let recorded = slot.exchanges.remove_exchanges(None);
             if !recorded.is_empty() {
                 event.exchange.splice(..0, recorded);
             }
@@ -341,7 +349,7 @@ impl ConversationState {
             match (limit, event.exchange.last_mut()) {
                 (Some(reason), Some(last)) => last.set_stop_reason(reason),
                 // The attempt could not make a request any more.
-                (Some(reason), None) => event.exchange.push(ThreadIteration::with_stop_reason(reason)),
+                (Some(reason), None) => event.exchange.push(ThreadIteration::only_stop_reason(reason)),
                 (None, _) => {}
             }
             // The usage of the execution contains the usage of parts that were stopped.
@@ -359,6 +367,7 @@ impl ConversationState {
         }
     }
 
+    /// Merges the executions of the turn into the state, and closes the turn.
     fn apply_turn_end(&mut self, event: &TurnFinished) {
         let Some(turn) = self.open_turn.take() else { return };
         let plan = self.plan.clone();
@@ -382,7 +391,7 @@ impl ConversationState {
             }
         }
         for id in &touched {
-            if self.is_exhausted(&plan, *id) && self.requests.remove(id).is_some() {
+            if self.has_reached_max_turns(&plan, *id) && self.requests.remove(id).is_some() {
                 self.requested_at_limit.insert(*id);
             }
         }
@@ -397,9 +406,9 @@ impl ConversationState {
         }
     }
 
-    /// Merges one finished execution into the state, and returns whether it succeeded.
+    /// Merges one finished execution into the state. Returns whether the execution succeeded.
     fn merge_execution(&mut self, plan: &Plan, slot: ExecutionSlot) -> bool {
-        let Some(mut entry) = self.history_entry(&slot) else {
+        let Some(mut entry) = self.build_history_entry(&slot) else {
             return false;
         };
         let output = entry.output_data();
@@ -411,21 +420,21 @@ impl ConversationState {
         let success = entry.failure.is_none();
         if success && entry.parts.failed > 0 {
             let agent = plan.agent_name(id).clone();
-            let work = FailedWork {
+            let work = AgentWorkCounts {
                 agent,
                 parts: entry.parts,
-                tool_calls: WorkCounts::default(),
+                tool_calls: FailureCounts::default(),
             };
-            self.add_warnings(work.list_sentences());
+            self.add_warnings(work.list_failure_sentences());
         }
         if self.keeps_account {
             entry.output = CompactOutput::from_output(&output);
         }
         if success && entry.output.is_stored_as_text() {
-            self.release_output(plan, id, &output);
+            self.release_replaced_output(plan, id, &output);
         }
         if success {
-            self.merge_output(plan, id, &output);
+            self.merge_output_into_context(plan, id, &output);
             Arc::make_mut(&mut self.outputs).set_output(id, output.clone());
             self.set_latest_success(turn, id);
         }
@@ -445,19 +454,19 @@ impl ConversationState {
             .parts
             .ended_parts
             .iter()
-            .filter(|part| part.output().is_some() && !part.exchange.is_empty() && has_memory(plan, id))
+            .filter(|part| part.output().is_some() && !part.exchange.is_empty() && keeps_thread(plan, id))
         {
             let threads = Arc::make_mut(&mut agent.threads_by_key);
             let thread = threads.entry(part.key.clone()).or_default();
             let before = Arc::unwrap_or_clone(std::mem::take(thread));
-            *thread = Arc::new(before.append_iterations(remembered_iterations(part.exchange.clone())));
+            *thread = Arc::new(before.append_iterations(select_remembered_iterations(part.exchange.clone())));
         }
         agent.abandoned = 0;
         agent.failed_exchange = Vec::new();
-        if has_memory(plan, id) {
+        if keeps_thread(plan, id) {
             if success {
                 let thread = Arc::make_mut(&mut agent.thread);
-                *thread = std::mem::take(thread).append_iterations(remembered_iterations(event.exchange));
+                *thread = std::mem::take(thread).append_iterations(select_remembered_iterations(event.exchange));
             } else {
                 agent.failed_exchange = event.exchange;
             }
@@ -480,7 +489,7 @@ impl ConversationState {
         }
         let warn = |warning: String| format!("{}: {warning}", plan.agent_name(id));
         self.add_warnings(event.warnings.into_iter().map(warn));
-        Arc::make_mut(&mut self.counts).add(id);
+        Arc::make_mut(&mut self.counts).add_execution(id);
         if self.keeps_account {
             Arc::make_mut(&mut self.history).0.push(entry);
         }
@@ -493,28 +502,26 @@ impl ConversationState {
         }
     }
 
-    /// Stores the output under its state key, and its top-level keys beside it, except reserved keys. Of an agent with
-    /// `for_each` no key is stored beside it.
-    fn merge_output(&mut self, plan: &Plan, id: AgentId, output: &Arc<Value>) {
+    /// Stores the output in the context under its state key. Also stores its top-level keys, except reserved keys and without `for_each`.
+    fn merge_output_into_context(&mut self, plan: &Plan, id: AgentId, output: &Arc<Value>) {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();
         for (key, value) in output.as_object().into_iter().flatten().filter(|_| !is_list) {
-            if key != AGENT_REQUESTS && !plan.is_reserved_key(key) {
+            if key != AGENT_REQUESTS_KEY && !plan.is_agent_or_state_key(key) {
                 context.insert(key.as_str().into(), Arc::new(value.clone()));
             }
         }
         context.insert(plan.agent(id).state_key().clone(), output.clone());
     }
 
-    /// Gives up what an output with very many values replaces, before its values are copied into the context: both together
-    /// would take twice the memory. The keys keep their places.
-    fn release_output(&mut self, plan: &Plan, id: AgentId, output: &Value) {
+    /// Releases the previous large output before its replacement is copied into the context, so that memory contains only one of both.
+    fn release_replaced_output(&mut self, plan: &Plan, id: AgentId, output: &Value) {
         let context = Arc::make_mut(&mut self.context);
         let is_list = plan.agent(id).for_each.is_some();
         let beside = output.as_object().into_iter().flatten().filter(|_| !is_list);
         let keys = beside.map(|(key, _)| key.as_str());
         for key in keys.chain([&**plan.agent(id).state_key()]) {
-            if key != AGENT_REQUESTS && !plan.is_reserved_key(key) && context.get(key).is_some() {
+            if key != AGENT_REQUESTS_KEY && !plan.is_agent_or_state_key(key) && context.get(key).is_some() {
                 context.insert(key.into(), Arc::default());
             }
         }
@@ -530,9 +537,9 @@ impl ConversationState {
         self.latest_successes[0] = Some((turn, agent));
     }
 
-    /// Adds the agent to those that a decision must examine, or to those that it can skip.
+    /// Adds the agent to the candidates of the next decision, or to the excluded agents.
     fn update_candidates(&mut self, agent: AgentId) {
-        if static_readiness(&self.plan, self, agent) == StaticReadiness::Open {
+        if static_readiness(&self.plan, self, agent) == ReadinessFact::Open {
             self.excluded_agents.remove(&agent);
             self.candidates.insert(agent);
         } else {
@@ -548,8 +555,8 @@ impl ConversationState {
         Some(&mut slots[at])
     }
 
-    /// Returns the history entry of a finished execution of the open turn.
-    pub(super) fn history_entry(&self, slot: &ExecutionSlot) -> Option<HistoryEntry> {
+    /// Builds the history entry of a finished execution. Returns `None` if the execution has not finished.
+    pub(super) fn build_history_entry(&self, slot: &ExecutionSlot) -> Option<HistoryEntry> {
         let ExecutionProgress::Finished(finished) = &slot.progress else {
             return None;
         };
@@ -567,8 +574,8 @@ impl ConversationState {
             input_digest: self.input_digest.clone(),
             output: CompactOutput::Value(output_data),
             failure: event.failure().cloned(),
-            parts: WorkCounts::from_parts(&slot.parts),
-            tool_calls: slot.tool_calls + WorkCounts::from_tool_calls(&event.exchange),
+            parts: FailureCounts::from_parts(&slot.parts),
+            tool_calls: slot.tool_calls + FailureCounts::from_tool_calls(&event.exchange),
             attempt: event.attempt,
             usage: slot.usage,
             stop_reason: event.exchange.last().and_then(ThreadIteration::stop_reason),
@@ -580,9 +587,9 @@ impl ConversationState {
     }
 }
 
-/// Returns the number of requests in a failed attempt, of which these iterations were recorded before its end. A request
-/// with only the results of tools that failed has no iteration.
-fn count_attempt_requests(recorded: &[ThreadIteration], event: &AttemptFailed) -> u32 {
+/// Counts the requests of a failed attempt, with the `recorded` iterations. A request that sends only results of failed tools has no
+/// iteration.
+fn count_requests_of_failed_attempt(recorded: &[ThreadIteration], event: &AttemptFailed) -> u32 {
     let iterations = recorded.len() + event.exchange.len();
     let last = event.exchange.last().or(recorded.last());
     let has_sent_results = last.is_some_and(|last| !last.tool_calls.is_empty());
@@ -590,7 +597,8 @@ fn count_attempt_requests(recorded: &[ThreadIteration], event: &AttemptFailed) -
     u32::try_from(iterations + usize::from(has_sent_results && is_model_failure)).unwrap_or(u32::MAX)
 }
 
-fn has_memory(plan: &Plan, id: AgentId) -> bool {
+/// Returns whether the agent keeps a thread.
+fn keeps_thread(plan: &Plan, id: AgentId) -> bool {
     match &plan.agent(id).kind {
         AgentKind::Llm(llm) => llm.memory == MemoryMode::Conversation,
         // This finds answers again that a model gave instead of a person or of a script.

@@ -6,24 +6,23 @@ use ensemble_language::ensemble::{BudgetScope, BudgetStatus};
 use super::{AgentState, ConversationState};
 
 impl ConversationState {
-    /// Returns the usage of the executions of finished turns that `max_total_tokens` and `max_cost` limit: since the last
-    /// user message, or of all messages.
+    /// Returns the usage that `max_total_tokens` and `max_cost` limit: of finished turns, since the last user message or of all messages.
     pub fn budgeted_usage(&self) -> ModelUsage {
         self.usage.subtract_earlier(self.usage_before_budget())
     }
 
-    /// Returns what is left of the budget now, with the usage of all executions, whether they have ended or not. Returns
-    /// `None` if the ensemble has no budget.
+    /// Returns the present budget status, including executions that have not ended. Returns `None` without a budget.
     pub fn budget_status(&self) -> Option<BudgetStatus> {
-        let used = self.usage_until_now().subtract_earlier(self.usage_before_budget());
+        let used = self.usage_with_open_turn().subtract_earlier(self.usage_before_budget());
         BudgetStatus::after_usage(&self.plan.ensemble().limits, used)
     }
 
     /// Returns whether messages before the last one have used a part of the budget.
-    pub fn is_budget_shared(&self) -> bool {
+    pub fn have_earlier_messages_used_budget(&self) -> bool {
         self.plan.ensemble().limits.budget_scope() == BudgetScope::Conversation && !self.used_before.is_empty()
     }
 
+    /// Returns the usage before the first message that the budget covers.
     fn usage_before_budget(&self) -> ModelUsage {
         match self.plan.ensemble().limits.budget_scope() {
             BudgetScope::Conversation => ModelUsage::default(),

@@ -10,7 +10,7 @@ use super::turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
 use crate::conversation::event::{Event, Record, TurnFinished};
 use crate::conversation::outcome::CompletionReason;
 
-/// A record whose event may not follow the records before it.
+/// Error about a record whose event is illegal after the earlier records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("record {seq} (`{event}`) cannot follow the records before it: {reason}")]
 pub struct IllegalRecord {
@@ -73,7 +73,7 @@ pub enum IllegalEvent {
 
 /// The phase of a run.
 #[derive(Clone, Copy)]
-enum Phase<'a> {
+enum RunPhase<'a> {
     BeforeStart,
     BetweenTurns,
     InTurn(&'a OpenTurn),
@@ -81,9 +81,9 @@ enum Phase<'a> {
     Ended(CompletionReason),
 }
 
-/// The progress that an event of an execution needs.
+/// The progress of an execution that an event requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum RequiredProgress {
+enum RequiredExecutionProgress {
     /// The execution has not ended, and does not wait.
     Pending,
     /// An attempt is running.
@@ -92,60 +92,63 @@ enum RequiredProgress {
     Open,
 }
 
-/// The turn and the agent of an event, and the progress that the event needs.
+/// The turn and the agent of an event, and the progress that the event requires.
 #[derive(Clone, Copy)]
-struct ExecutionEvent<'a> {
+struct ExecutionEventTarget<'a> {
     turn: u32,
     agent: &'a Arc<str>,
-    needed: RequiredProgress,
+    needed: RequiredExecutionProgress,
 }
 
 impl ConversationState {
-    /// Checks whether the event may follow in this state.
+    /// Checks that the event is legal in this state.
     ///
     /// # Errors
     /// The event is illegal.
-    pub fn check_event(&self, event: &Event) -> Result<(), IllegalEvent> {
-        let execution = execution_event(event);
+    pub fn check_event_is_legal(&self, event: &Event) -> Result<(), IllegalEvent> {
+        let execution = find_execution_target(event);
         match (self.phase(), event) {
-            (Phase::BeforeStart, Event::RunStarted(_)) => Ok(()),
-            (Phase::BetweenTurns, Event::TurnStarted(turn)) => expect_turn(turn.turn, self.turn_count + 1),
-            (Phase::InTurn(open), Event::TurnFinished(finished)) => check_finish(open, finished),
-            (Phase::InTurn(open) | Phase::Interrupted(Some(open)), _) if let Some(execution) = execution => {
-                self.check_execution(open, execution)
+            (RunPhase::BeforeStart, Event::RunStarted(_)) => Ok(()),
+            (RunPhase::BetweenTurns, Event::TurnStarted(turn)) => check_turn_number(turn.turn, self.turn_count + 1),
+            (RunPhase::InTurn(open), Event::TurnFinished(finished)) => check_turn_end(open, finished),
+            (RunPhase::InTurn(open) | RunPhase::Interrupted(Some(open)), _) if let Some(execution) = execution => {
+                self.check_execution_event(open, execution)
             }
-            (Phase::BetweenTurns | Phase::InTurn(_), Event::ContextSet(_)) => Ok(()),
+            (RunPhase::BetweenTurns | RunPhase::InTurn(_), Event::ContextSet(_)) => Ok(()),
             (
-                Phase::BetweenTurns | Phase::InTurn(_) | Phase::Interrupted(_),
+                RunPhase::BetweenTurns | RunPhase::InTurn(_) | RunPhase::Interrupted(_),
                 Event::RunResumed(_) | Event::Interrupted(_) | Event::RunEnded(_),
             ) => Ok(()),
-            (Phase::Ended(outcome), Event::RunResumed(_)) if outcome.is_resumable() => Ok(()),
-            (Phase::Ended(outcome), Event::MessageAdded(_)) if outcome.is_continuable() => Ok(()),
-            (phase, event) => Err(illegal(phase, event)),
+            (RunPhase::Ended(outcome), Event::RunResumed(_)) if outcome.is_resumable() => Ok(()),
+            (RunPhase::Ended(outcome), Event::MessageAdded(_)) if outcome.is_continuable() => Ok(()),
+            (phase, event) => Err(illegal_event_reason(phase, event)),
         }
     }
 
-    /// Checks whether the record may follow in this state.
-    pub(crate) fn check_record(&self, record: &Record) -> Result<(), IllegalRecord> {
-        self.check_event(&record.event).map_err(|reason| IllegalRecord {
-            seq: record.seq,
-            event: record.event.event_name(),
-            reason,
-        })
+    /// Checks that the record is legal in this state.
+    pub(crate) fn check_record_is_legal(&self, record: &Record) -> Result<(), IllegalRecord> {
+        self.check_event_is_legal(&record.event)
+            .map_err(|reason| IllegalRecord {
+                seq: record.seq,
+                event: record.event.event_name(),
+                reason,
+            })
     }
 
-    fn phase(&self) -> Phase<'_> {
+    /// Returns the phase of the run.
+    fn phase(&self) -> RunPhase<'_> {
         match (&self.run_start, &self.run_end, &self.interruption, &self.open_turn) {
-            (None, ..) => Phase::BeforeStart,
-            (_, Some(run_end), ..) => Phase::Ended(run_end.completion_reason),
-            (.., Some(_), open) => Phase::Interrupted(open.as_ref()),
-            (.., None, Some(open)) => Phase::InTurn(open),
-            (.., None, None) => Phase::BetweenTurns,
+            (None, ..) => RunPhase::BeforeStart,
+            (_, Some(run_end), ..) => RunPhase::Ended(run_end.completion_reason),
+            (.., Some(_), open) => RunPhase::Interrupted(open.as_ref()),
+            (.., None, Some(open)) => RunPhase::InTurn(open),
+            (.., None, None) => RunPhase::BetweenTurns,
         }
     }
 
-    fn check_execution(&self, open: &OpenTurn, event: ExecutionEvent<'_>) -> Result<(), IllegalEvent> {
-        expect_turn(event.turn, open.turn)?;
+    /// Checks that the event's turn, agent and progress match an execution of the open turn.
+    fn check_execution_event(&self, open: &OpenTurn, event: ExecutionEventTarget<'_>) -> Result<(), IllegalEvent> {
+        check_turn_number(event.turn, open.turn)?;
         let Some(id) = self.plan.find_agent_id(event.agent) else {
             return Ok(());
         };
@@ -155,8 +158,8 @@ impl ConversationState {
         };
         let slot = &open.slots[at];
         match (&slot.progress, event.needed) {
-            (ExecutionProgress::Pending, RequiredProgress::Pending)
-            | (ExecutionProgress::Pending | ExecutionProgress::Waiting(_), RequiredProgress::Open) => Ok(()),
+            (ExecutionProgress::Pending, RequiredExecutionProgress::Pending)
+            | (ExecutionProgress::Pending | ExecutionProgress::Waiting(_), RequiredExecutionProgress::Open) => Ok(()),
             (ExecutionProgress::Pending, _) if slot.attempt > slot.last_ended => Ok(()),
             (ExecutionProgress::Pending, _) => Err(IllegalEvent::NoAttempt(event.agent.clone())),
             (ExecutionProgress::Waiting(_), _) => Err(IllegalEvent::ExecutionWaiting(event.agent.clone())),
@@ -165,29 +168,31 @@ impl ConversationState {
     }
 }
 
-/// Returns the reason why the event is illegal in the phase, which it is.
-fn illegal(phase: Phase<'_>, event: &Event) -> IllegalEvent {
+/// Returns the reason why the event is illegal in the phase.
+fn illegal_event_reason(phase: RunPhase<'_>, event: &Event) -> IllegalEvent {
     match (phase, event) {
-        (Phase::BeforeStart, _) => IllegalEvent::NotStarted,
+        (RunPhase::BeforeStart, _) => IllegalEvent::NotStarted,
         (_, Event::RunStarted(_)) => IllegalEvent::AlreadyStarted,
-        (Phase::Ended(outcome), _) => IllegalEvent::RunEnded(outcome),
+        (RunPhase::Ended(outcome), _) => IllegalEvent::RunEnded(outcome),
         (_, Event::MessageAdded(_)) => IllegalEvent::NotEnded,
-        (Phase::InTurn(open), _) => IllegalEvent::TurnOpen(open.turn),
-        (Phase::Interrupted(None), _) if execution_event(event).is_some() => IllegalEvent::NoOpenTurn,
-        (Phase::Interrupted(_), _) => IllegalEvent::Interrupted,
-        (Phase::BetweenTurns, _) => IllegalEvent::NoOpenTurn,
+        (RunPhase::InTurn(open), _) => IllegalEvent::TurnOpen(open.turn),
+        (RunPhase::Interrupted(None), _) if find_execution_target(event).is_some() => IllegalEvent::NoOpenTurn,
+        (RunPhase::Interrupted(_), _) => IllegalEvent::Interrupted,
+        (RunPhase::BetweenTurns, _) => IllegalEvent::NoOpenTurn,
     }
 }
 
-fn expect_turn(event: u32, expected: u32) -> Result<(), IllegalEvent> {
+/// Checks that the event has the expected turn number.
+fn check_turn_number(event: u32, expected: u32) -> Result<(), IllegalEvent> {
     match event == expected {
         true => Ok(()),
         false => Err(IllegalEvent::OtherTurn { event, expected }),
     }
 }
 
-fn check_finish(open: &OpenTurn, finished: &TurnFinished) -> Result<(), IllegalEvent> {
-    expect_turn(finished.turn, open.turn)?;
+/// Checks that the turn number matches and that no execution is open.
+fn check_turn_end(open: &OpenTurn, finished: &TurnFinished) -> Result<(), IllegalEvent> {
+    check_turn_number(finished.turn, open.turn)?;
     let is_open = |slot: &&ExecutionSlot| !matches!(slot.progress, ExecutionProgress::Finished(_));
     match open.slots.iter().find(is_open) {
         None => Ok(()),
@@ -195,20 +200,20 @@ fn check_finish(open: &OpenTurn, finished: &TurnFinished) -> Result<(), IllegalE
     }
 }
 
-/// Returns the turn and the agent of an event of an execution.
-fn execution_event(event: &Event) -> Option<ExecutionEvent<'_>> {
+/// Returns the turn, agent and required progress of an event of an execution. Returns `None` for other events.
+fn find_execution_target(event: &Event) -> Option<ExecutionEventTarget<'_>> {
     let (turn, agent, needed) = match event {
-        Event::ExecutionStarted(event) => (event.turn, &event.agent, RequiredProgress::Pending),
-        Event::ExecutionFinished(event) => (event.turn, &event.agent, RequiredProgress::Pending),
-        Event::AttemptFailed(event) => (event.turn, &event.agent, RequiredProgress::Attempt),
-        Event::PartEnded(event) => (event.turn, &event.agent, RequiredProgress::Attempt),
-        Event::InputRequested(event) => (event.turn, &event.agent, RequiredProgress::Open),
+        Event::ExecutionStarted(event) => (event.turn, &event.agent, RequiredExecutionProgress::Pending),
+        Event::ExecutionFinished(event) => (event.turn, &event.agent, RequiredExecutionProgress::Pending),
+        Event::AttemptFailed(event) => (event.turn, &event.agent, RequiredExecutionProgress::Attempt),
+        Event::PartEnded(event) => (event.turn, &event.agent, RequiredExecutionProgress::Attempt),
+        Event::InputRequested(event) => (event.turn, &event.agent, RequiredExecutionProgress::Open),
         other => {
             let within = other.attempt_scope()?;
-            (within.turn, &within.agent, RequiredProgress::Attempt)
+            (within.turn, &within.agent, RequiredExecutionProgress::Attempt)
         }
     };
-    Some(ExecutionEvent { turn, agent, needed })
+    Some(ExecutionEventTarget { turn, agent, needed })
 }
 
 #[cfg(test)]

@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::CompletionReason;
-use super::counts::CountList;
-use super::event::{ExecutionFinished, MessageAdded, ReadWarning, Record, RunStarted};
-use super::failed_work::{FailedWork, WorkCounts, is_nested_failure};
-use super::history::{HistoryEntry, HistoryList};
+use super::counts::ExecutionCountList;
+use super::event::{ExecutionFinished, ExpressionReadWarning, MessageAdded, Record, RunStarted};
+use super::failed_work::{AgentWorkCounts, FailureCounts, is_nested_failure_warning};
+use super::history::{HistoryEntries, HistoryEntry};
 use super::interruption::RunInterruption;
 use super::latest_outputs::LatestOutputs;
 use super::run_ended::{FailedExecution, RunEnded};
-use crate::conversation::part::ThreadsByKey;
+use crate::conversation::part::ThreadsByPartKey;
 use crate::request::PendingRequest;
 use crate::thread::{Thread, ThreadIteration};
 use ensemble_language::condition::ConditionSnapshot;
@@ -31,14 +31,14 @@ use ensemble_language::data::{AgentRequest, ModelUsage, RunContext};
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
-pub use agent_reads::AgentOutput;
+pub use agent_reads::NumberedAgentOutput;
 pub use legality::{IllegalEvent, IllegalRecord};
 pub use turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
 
 /// The key of an output with which an agent requests executions of other agents.
-pub const AGENT_REQUESTS: &str = "agent_requests";
+pub const AGENT_REQUESTS_KEY: &str = "agent_requests";
 
-/// The state of one agent.
+/// State of one agent.
 #[derive(Debug, Clone, Default)]
 pub struct AgentState {
     /// The number of executions since the last user message.
@@ -60,7 +60,7 @@ pub struct AgentState {
     /// LLM: the messages between the agent and its model.
     thread: Arc<Thread>,
     /// LLM, with `for_each`: likewise for each key.
-    threads_by_key: Arc<ThreadsByKey>,
+    threads_by_key: Arc<ThreadsByPartKey>,
     /// LLM: the number of requests to its model.
     requests_made: u64,
     /// LLM: the number of requests that wrote summaries for the agent.
@@ -73,9 +73,9 @@ pub struct AgentState {
     abandoned_usage: Option<ModelUsage>,
 }
 
-/// A user message that continued the run.
+/// User message that continued the run, with the last turn before the message and the previous outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LaterMessage {
+pub struct AddedUserMessage {
     /// The message, and the values that were set with it.
     #[serde(flatten)]
     pub message: MessageAdded,
@@ -102,9 +102,9 @@ pub struct ConversationState {
     /// The value of `turn_count` at the last user message. Limits count from there.
     segment_start: u32,
     /// The user messages after the first input.
-    messages: Vec<LaterMessage>,
-    history: Arc<HistoryList>,
-    counts: Arc<CountList>,
+    messages: Vec<AddedUserMessage>,
+    history: Arc<HistoryEntries>,
+    counts: Arc<ExecutionCountList>,
     outputs: Arc<LatestOutputs>,
     agents: Vec<AgentState>,
     starts: Vec<u32>,
@@ -122,7 +122,7 @@ pub struct ConversationState {
     used_before: ModelUsage,
     warnings: Vec<String>,
     /// What conditions read in vain so far; `warnings` has the sentences.
-    read_warnings: Vec<ReadWarning>,
+    read_warnings: Vec<ExpressionReadWarning>,
     /// The two latest successes of different agents: turn and agent.
     latest_successes: [Option<(u32, AgentId)>; 2],
     /// The agents whose readiness the facts leave open. A decision must examine only these.
@@ -147,7 +147,7 @@ impl ConversationState {
     pub fn new(plan: Arc<Plan>) -> Self {
         let agents = vec![AgentState::default(); plan.agent_count()];
         Self {
-            counts: Arc::new(CountList::new(plan.clone())),
+            counts: Arc::new(ExecutionCountList::new(plan.clone())),
             outputs: Arc::new(LatestOutputs::new(plan.clone())),
             starts: vec![0; plan.edge_count()],
             run_start: None,
@@ -187,7 +187,7 @@ impl ConversationState {
     /// Computes the state from the records.
     ///
     /// # Errors
-    /// The event of a record is illegal after the records before it.
+    /// The event of a record is illegal after the records before the event.
     pub fn from_records<'r>(
         plan: Arc<Plan>,
         records: impl IntoIterator<Item = &'r Record>,
@@ -199,10 +199,11 @@ impl ConversationState {
         Ok(state)
     }
 
-    /// Returns the same state without history and warnings, which grow with the conversation. It is enough to decide
-    /// turns of a plan whose conditions do not read the history.
+    /// Stops the storage of history and warnings, which grow with the conversation. The state still suffices to decide turns of a plan
+    /// whose
+    /// conditions do not read the history.
     #[must_use]
-    pub fn without_history(self) -> Self {
+    pub fn without_history_and_warnings(self) -> Self {
         Self {
             keeps_account: false,
             ..self
@@ -217,7 +218,7 @@ impl ConversationState {
         &self.plan
     }
 
-    /// Returns the data with which the run was started; `None` before the first event.
+    /// Returns the arguments with which the run started. Returns `None` before the first event.
     pub fn run_start(&self) -> Option<&RunStarted> {
         self.run_start.as_ref()
     }
@@ -233,7 +234,7 @@ impl ConversationState {
     }
 
     /// Returns the user messages after the first input.
-    pub fn messages(&self) -> &[LaterMessage] {
+    pub fn messages(&self) -> &[AddedUserMessage] {
         &self.messages
     }
 
@@ -242,33 +243,32 @@ impl ConversationState {
         &self.inputs
     }
 
-    /// `accumulated_context`.
+    /// Returns the context (`accumulated_context`).
     pub fn context(&self) -> &Arc<RunContext> {
         &self.context
     }
 
-    /// `turn_count` of conditions and templates: the number of the latest turn that finished or was abandoned.
+    /// Returns the number of the latest turn that finished or was abandoned (`turn_count` of conditions and templates).
     pub fn turn_count(&self) -> u32 {
         self.turn_count
     }
 
-    /// Returns the number of turns that reports show: turns that finished, and abandoned turns in which an execution had
-    /// finished.
-    pub fn finished_turns(&self) -> u32 {
+    /// Returns the number of turns for reports: finished turns, and abandoned turns with a finished execution.
+    pub fn finished_turn_count(&self) -> u32 {
         self.turn_count - self.empty_turns
     }
 
     /// Returns the number of turns finished since the last user message, which `max_total_turns` limits.
-    pub fn segment_turns(&self) -> u32 {
+    pub fn segment_turn_count(&self) -> u32 {
         self.turn_count - self.segment_start
     }
 
-    /// Returns the turn that has started and not finished.
+    /// Returns the open turn, which has started and not finished.
     pub fn open_turn(&self) -> Option<&OpenTurn> {
         self.open_turn.as_ref()
     }
 
-    /// Returns the tools that somebody has permitted for the rest of the run.
+    /// Returns the tools that an operator has permitted for the rest of the run.
     pub fn permitted_tools(&self) -> &Arc<BTreeSet<Arc<str>>> {
         &self.permitted_tools
     }
@@ -282,7 +282,7 @@ impl ConversationState {
         })
     }
 
-    /// Returns the interruption of the run from outside, if there was one.
+    /// Returns the interruption of the run, if one is recorded.
     pub fn interruption(&self) -> Option<&RunInterruption> {
         self.interruption.as_ref()
     }
@@ -297,21 +297,20 @@ impl ConversationState {
         self.usage
     }
 
-    /// Returns the usage until now: of all executions, whether they have ended or not.
-    pub fn usage_until_now(&self) -> ModelUsage {
+    /// Returns the usage of all executions, including those of the open turn that have not ended.
+    pub fn usage_with_open_turn(&self) -> ModelUsage {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
         open.fold(self.usage, |sum, slot| sum + slot.usage_so_far().unwrap_or_default())
     }
 
-    /// Returns the number of the first attempt of the agent's next execution: attempts that were abandoned have their
-    /// numbers.
+    /// Returns the number of the first attempt of the agent's next execution. Abandoned attempts keep their numbers.
     pub fn next_attempt_number(&self, agent: &str) -> u32 {
         self.plan
             .find_agent_id(agent)
             .map_or(1, |id| self.agent_state(id).abandoned + 1)
     }
 
-    /// Returns the result of the agent's execution in the open turn, if it has ended there, with all its iterations.
+    /// Returns the finished execution of the agent in the open turn, with all its iterations.
     pub fn finished_execution(&self, agent: &str) -> Option<&ExecutionFinished> {
         let id = self.plan.find_agent_id(agent)?;
         let slots = &self.open_turn.as_ref()?.slots;
@@ -327,8 +326,8 @@ impl ConversationState {
         &self.warnings
     }
 
-    /// Returns the warnings of the executions of an agent and of their parts, without the names.
-    pub(crate) fn agent_warnings(&self, agent: AgentId) -> Vec<String> {
+    /// Returns the warnings about executions of the agent and their parts, without the prefix with the agent's name.
+    pub(crate) fn agent_warnings_without_prefix(&self, agent: AgentId) -> Vec<String> {
         let name = self.plan.agent_name(agent);
         let words = self.warnings.iter().filter_map(|warning| {
             let rest = warning.strip_prefix(&**name)?;
@@ -341,7 +340,7 @@ impl ConversationState {
     }
 
     /// Returns whether the run has a warning about the same read of the same key.
-    pub(crate) fn has_read_warning(&self, warning: &ReadWarning) -> bool {
+    pub(crate) fn has_same_read_warning(&self, warning: &ExpressionReadWarning) -> bool {
         self.read_warnings.iter().any(|known| known.is_same_read(warning))
     }
 
@@ -350,17 +349,17 @@ impl ConversationState {
         &self.agents[id.index()]
     }
 
-    /// Returns the requests for the agent that have not started it: the next one first.
+    /// Returns the requests that have not started the agent yet, the next one first.
     pub fn agent_requests(&self, id: AgentId) -> &[Arc<AgentRequest>] {
         self.requests.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns whether a request for the agent was ignored, because the agent has reached its `max_turns`.
+    /// Returns whether a request for the agent was ignored because the agent has reached `max_turns`.
     pub fn was_requested_at_limit(&self, id: AgentId) -> bool {
         self.requested_at_limit.contains(&id)
     }
 
-    /// For how many turns in a row, up to the latest one, the agent of the edge was ready and waited for the edge.
+    /// Returns the number of consecutive turns, up to the latest, in which the ready agent waited for the edge.
     pub fn turns_waited(&self, edge: EdgeId) -> u32 {
         self.waits.get(&edge).copied().unwrap_or_default()
     }
@@ -370,29 +369,28 @@ impl ConversationState {
         self.requests.keys().copied()
     }
 
-    /// Returns the agents whose readiness the facts leave open, in declaration order.
+    /// Returns the agents whose readiness depends on conditions, in declaration order.
     pub fn candidate_agents(&self) -> impl Iterator<Item = AgentId> {
         self.candidates.iter().copied()
     }
 
-    /// Returns the agents for which the last turn had new outputs and whose readiness the facts exclude, in declaration
-    /// order.
+    /// Returns the agents that the last turn concerned and that cannot be ready, in declaration order.
     pub fn excluded_agents(&self) -> impl Iterator<Item = AgentId> {
         self.excluded_agents.iter().copied()
     }
 
-    /// Returns the first agent whose failure makes the run fail.
-    pub fn first_failed_agent(&self) -> Option<AgentId> {
+    /// Returns the first agent in declaration order whose failure fails the run.
+    pub fn first_failing_agent(&self) -> Option<AgentId> {
         self.failed_agents.keys().next().copied()
     }
 
     /// Returns the first agent with `on_error: stop` that has failed.
-    pub fn stopping_agent(&self) -> Option<AgentId> {
+    pub fn first_stopping_agent(&self) -> Option<AgentId> {
         self.stopping_agents.first().copied()
     }
 
-    /// Returns the first failure that nobody has handled, where such a failure is the outcome of the run.
-    pub fn first_failure(&self) -> Option<FailedExecution> {
+    /// Returns the earliest failure that no agent has handled and that fails the run.
+    pub fn earliest_unhandled_failure(&self) -> Option<FailedExecution> {
         let (agent, turn) = self.failed_agents.iter().min_by_key(|(_, turn)| **turn)?;
         Some(FailedExecution {
             agent: self.plan.agent_name(*agent).clone(),
@@ -406,17 +404,17 @@ impl ConversationState {
     }
 
     /// Returns whether the agent has reached its `max_turns`.
-    pub fn is_exhausted(&self, plan: &Plan, id: AgentId) -> bool {
+    pub fn has_reached_max_turns(&self, plan: &Plan, id: AgentId) -> bool {
         self.agent_state(id).executions >= plan.agent(id).conversation.max_turns.get()
     }
 
     /// Returns the number of times that the edge has started its agent.
-    pub fn edge_starts(&self, edge: EdgeId) -> u32 {
+    pub fn edge_start_count(&self, edge: EdgeId) -> u32 {
         self.starts[edge.index()]
     }
 
-    /// Returns the turn of the latest success of another agent.
-    pub fn latest_success_except(&self, agent: AgentId) -> Option<u32> {
+    /// Returns the turn of the latest success of any other agent.
+    pub fn latest_success_turn_except(&self, agent: AgentId) -> Option<u32> {
         let other_success = self
             .latest_successes
             .iter()
@@ -425,49 +423,57 @@ impl ConversationState {
         other_success.map(|(turn, _)| *turn)
     }
 
-    /// Returns the executions so far, including the finished executions of an open turn.
+    /// Returns all executions in order, including the finished executions of the open turn.
     pub fn list_executions(&self) -> impl Iterator<Item = std::borrow::Cow<'_, HistoryEntry>> {
         use std::borrow::Cow;
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
-        let finished = open.filter_map(|slot| self.history_entry(slot)).map(Cow::Owned);
+        let finished = open.filter_map(|slot| self.build_history_entry(slot)).map(Cow::Owned);
         self.history.0.iter().map(Cow::Borrowed).chain(finished)
     }
 
-    /// Returns the agents of whose executions so far a part or a tool call failed, in declaration order. Executions that have
-    /// not ended count.
-    pub fn list_failed_work(&self) -> Vec<FailedWork> {
-        let mut work: BTreeMap<AgentId, FailedWork> = BTreeMap::new();
+    /// Returns the counts of parts and tool calls of agents with failed ones, in declaration order. Includes executions that have not ended.
+    pub fn count_failed_work_by_agent(&self) -> Vec<AgentWorkCounts> {
+        let mut work: BTreeMap<AgentId, AgentWorkCounts> = BTreeMap::new();
         let ended = self.list_executions().filter_map(|entry| {
             let id = self.plan.find_agent_id(&entry.agent_name)?;
             Some((id, entry.parts, entry.tool_calls))
         });
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
         let open = open.filter(|slot| !matches!(slot.progress, ExecutionProgress::Finished(_)));
-        let open = open.map(|slot| (slot.agent, WorkCounts::from_parts(&slot.parts), slot.count_tool_calls()));
+        let open = open.map(|slot| {
+            (
+                slot.agent,
+                FailureCounts::from_parts(&slot.parts),
+                slot.count_tool_calls_so_far(),
+            )
+        });
         for (id, parts, tool_calls) in ended.chain(open) {
             if parts.count + tool_calls.count == 0 {
                 continue;
             }
-            let sum = work.entry(id).or_insert_with(|| FailedWork {
+            let sum = work.entry(id).or_insert_with(|| AgentWorkCounts {
                 agent: self.plan.agent_name(id).clone(),
-                parts: WorkCounts::default(),
-                tool_calls: WorkCounts::default(),
+                parts: FailureCounts::default(),
+                tool_calls: FailureCounts::default(),
             });
             (sum.parts, sum.tool_calls) = (sum.parts + parts, sum.tool_calls + tool_calls);
         }
-        work.into_values().filter(FailedWork::has_failures).collect()
+        work.into_values().filter(AgentWorkCounts::has_failures).collect()
     }
 
-    /// Returns the warnings about failed parts and tool calls of nested runs, each with the address of its agent, sorted: the
-    /// order in which parallel executions end has no effect.
-    pub fn list_nested_failures(&self) -> Vec<String> {
-        let warnings = self.warnings.iter().filter(|warning| is_nested_failure(warning));
+    /// Returns the warnings about failed parts and tool calls of nested runs, each with the address of its agent.
+    /// The warnings are sorted, so the order in which parallel executions end has no effect.
+    pub fn list_nested_failure_warnings(&self) -> Vec<String> {
+        let warnings = self
+            .warnings
+            .iter()
+            .filter(|warning| is_nested_failure_warning(warning));
         let mut failures: Vec<String> = warnings.cloned().collect();
         failures.sort_unstable();
         failures
     }
 
-    /// Returns the number of executions of the agent in the whole run, including an open turn.
+    /// Returns the number of finished executions of the agent in the whole run, including the open turn.
     pub fn execution_count(&self, id: AgentId) -> u32 {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
         let finished = open.filter(|slot| slot.agent == id && matches!(slot.progress, ExecutionProgress::Finished(_)));
@@ -479,8 +485,8 @@ impl ConversationState {
         self.counts.count_for(id) + 1
     }
 
-    /// Returns the output or failure of the dependency's agent that the edge uses, and the number of the execution.
-    pub fn edge_output(&self, edge: &PlanEdge) -> Option<&(u32, Arc<Value>)> {
+    /// Returns the execution number and the output or failure that the edge reads.
+    pub fn edge_output_or_failure(&self, edge: &PlanEdge) -> Option<&(u32, Arc<Value>)> {
         let from = self.agent_state(edge.from);
         match edge.on {
             RequiredResult::Success => from.output.as_ref(),
@@ -490,12 +496,13 @@ impl ConversationState {
         }
     }
 
-    /// Returns the outputs that the agent reads when it starts now: one for each agent that it depends on and that has
-    /// an output.
+    /// Returns the outputs that the agent reads if it starts now: the latest of each agent that it depends on, with the execution number.
     pub fn dependency_outputs(&self, id: AgentId) -> IndexMap<Arc<str>, (u32, Arc<Value>)> {
         let mut outputs: IndexMap<Arc<str>, (u32, Arc<Value>)> = IndexMap::new();
         for (_, edge) in self.plan.incoming_edges(id) {
-            let Some(output) = self.edge_output(edge) else { continue };
+            let Some(output) = self.edge_output_or_failure(edge) else {
+                continue;
+            };
             let name = self.plan.agent_name(edge.from);
             match outputs.get_mut(name) {
                 Some(known_output) if known_output.0 < output.0 => *known_output = output.clone(),
@@ -508,16 +515,16 @@ impl ConversationState {
         outputs
     }
 
-    /// Returns the values that a condition on the edge can read.
-    pub fn edge_facts(&self, edge: &PlanEdge) -> ConditionSnapshot {
+    /// Returns the values that the condition of the edge can read.
+    pub fn edge_condition_values(&self, edge: &PlanEdge) -> ConditionSnapshot {
         ConditionSnapshot {
-            output: self.edge_output(edge).map(|(_, output)| output.clone()),
-            ..self.facts_without_output()
+            output: self.edge_output_or_failure(edge).map(|(_, output)| output.clone()),
+            ..self.condition_values_without_output()
         }
     }
 
     /// Returns the values that an expression outside of dependencies can read.
-    pub fn facts_without_output(&self) -> ConditionSnapshot {
+    pub fn condition_values_without_output(&self) -> ConditionSnapshot {
         ConditionSnapshot {
             context: self.context.clone(),
             output: None,
@@ -539,21 +546,21 @@ impl AgentState {
     }
 
     /// Returns the number of executions since the last user message.
-    pub fn executions(&self) -> u32 {
+    pub fn executions_in_segment(&self) -> u32 {
         self.executions
     }
 
-    /// Returns the turn in which it last started.
+    /// Returns the turn in which the agent last started.
     pub fn last_start_turn(&self) -> Option<u32> {
         self.last_started
     }
 
-    /// Returns the turn of its last success.
+    /// Returns the turn of the agent's last success.
     pub fn last_success_turn(&self) -> Option<u32> {
         self.last_success
     }
 
-    /// Returns the turn of its last failure.
+    /// Returns the turn of the agent's last failure.
     pub fn last_failure_turn(&self) -> Option<u32> {
         self.last_failure
     }
@@ -564,7 +571,7 @@ impl AgentState {
     }
 
     /// Returns whether there is a failure that no agent has handled.
-    pub fn is_unhandled(&self) -> bool {
+    pub fn has_unhandled_failure(&self) -> bool {
         self.unhandled
     }
 
@@ -578,13 +585,13 @@ impl AgentState {
         self.output.as_ref().map(|(_, output)| output)
     }
 
-    /// LLM: the messages between the agent and its model.
+    /// Returns the messages between the LLM agent and its model.
     pub fn thread(&self) -> &Arc<Thread> {
         &self.thread
     }
 
-    /// LLM, with `for_each`: the messages between the agent and its model, by the key of the part.
-    pub fn threads_by_key(&self) -> &Arc<ThreadsByKey> {
+    /// Returns the threads of the parts of an LLM agent with `for_each`, by the key of the part.
+    pub fn threads_by_key(&self) -> &Arc<ThreadsByPartKey> {
         &self.threads_by_key
     }
 

@@ -5,9 +5,9 @@ use chrono::{DateTime, Utc};
 use super::ConversationState;
 use crate::conversation::event::{AgentStart, ExecutionFinished, Record};
 use crate::conversation::exchange::RecordedExchanges;
-use crate::conversation::failed_work::WorkCounts;
+use crate::conversation::failed_work::FailureCounts;
 use crate::conversation::given_answer::{GivenAnswer, list_inner_answers};
-use crate::conversation::part::EndedParts;
+use crate::conversation::part::PartsProgress;
 use crate::request::PendingRequest;
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
 use ensemble_language::plan::AgentId;
@@ -43,9 +43,9 @@ pub struct ExecutionSlot {
     /// What was recorded of the messages between the agent and its model in the attempt that is not over.
     pub exchanges: RecordedExchanges,
     /// The parts that have ended, of an agent with `for_each`.
-    pub parts: EndedParts,
+    pub parts: PartsProgress,
     /// The tool calls of the attempts of its model that failed, and of its parts.
-    pub tool_calls: WorkCounts,
+    pub tool_calls: FailureCounts,
     /// The answers inside the execution.
     pub answers: Vec<GivenAnswer>,
     /// The progress of the execution.
@@ -53,16 +53,16 @@ pub struct ExecutionSlot {
 }
 
 impl ExecutionSlot {
-    /// Returns the usage of the execution until now, with the records of an attempt that has not ended.
+    /// Returns the usage of the execution so far, including an attempt that has not ended.
     pub fn usage_so_far(&self) -> Option<ModelUsage> {
-        ModelUsage::sum_optional(self.usage, self.exchanges.usage())
+        ModelUsage::sum_optional(self.usage, self.exchanges.uncounted_usage())
     }
 
-    /// Counts the tool calls of the execution until now, with the records of an attempt that has not ended.
-    pub fn count_tool_calls(&self) -> WorkCounts {
+    /// Counts the tool calls of the execution so far, including those of an attempt that has not ended.
+    pub fn count_tool_calls_so_far(&self) -> FailureCounts {
         let own = self.exchanges.iter().filter(|(_, calls, _)| calls.is_empty());
         own.fold(self.tool_calls, |sum, (_, _, exchange)| {
-            sum + WorkCounts::from_tool_calls(&exchange.iterations)
+            sum + FailureCounts::from_tool_calls(&exchange.iterations)
         })
     }
 }

@@ -4,14 +4,14 @@ use serde_json::{Map, json};
 use super::*;
 use crate::request::{AnswerRecord, AnswerSource, PendingRequest};
 use crate::runner::ExecutionInput;
-use crate::thread::{Message, Role, ToolCall, ToolEnd};
+use crate::thread::{Message, MessageRole, ToolCall, ToolCallEnd};
 use ensemble_language::data::OperatorQuestion;
 
 fn at(second: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(second, 120_000_000).expect("is a time")
 }
 
-fn call(id: &str, end: Option<ToolEnd>) -> ToolCall {
+fn call(id: &str, end: Option<ToolCallEnd>) -> ToolCall {
     ToolCall {
         end,
         duration: 0.1,
@@ -27,16 +27,16 @@ fn call(id: &str, end: Option<ToolEnd>) -> ToolCall {
 fn thread() -> Thread {
     let ended = |id, end| call(id, Some(end));
     let mut calls = vec![
-        ended("text", ToolEnd::Result(json!("as it is"))),
-        ended("null", ToolEnd::Result(json!(null))),
-        ended("object", ToolEnd::Result(json!({"b": 1, "a": [0.1]}))),
-        ended("error", ToolEnd::Error("no such place".into())),
+        ended("text", ToolCallEnd::Result(json!("as it is"))),
+        ended("null", ToolCallEnd::Result(json!(null))),
+        ended("object", ToolCallEnd::Result(json!({"b": 1, "a": [0.1]}))),
+        ended("error", ToolCallEnd::Error("no such place".into())),
     ];
     let asked = PendingRequest::for_question(
-        &ExecutionInput::first_attempt("bot", 1),
+        &ExecutionInput::first_attempt_without_outputs("bot", 1),
         OperatorQuestion::new("Sure?", vec!["yes".into()]),
     );
-    calls[1].answers = vec![AnswerRecord::for_request(
+    calls[1].answers = vec![AnswerRecord::from_answered_request(
         &asked,
         "yes".into(),
         AnswerSource::Page.into(),
@@ -50,13 +50,13 @@ fn thread() -> Thread {
     Thread::new("Where?", Some("Be \"brief\".".into()), at(1))
         .add_assistant_message("I look.", calls.clone())
         .expect("fits")
-        .add_metadata("stop_reason", json!("end_turn"))
+        .set_metadata("stop_reason", json!("end_turn"))
         .add_tool_results(calls, at(2))
         .expect("fits")
         .add_assistant_message("", vec![open])
         .expect("fits")
-        .open_iteration(vec![Message::new(Role::User, "and?\u{2028}")], at(3))
-        .open_iteration(Vec::new(), at(4))
+        .start_iteration(vec![Message::new(MessageRole::User, "and?\u{2028}")], at(3))
+        .start_iteration(Vec::new(), at(4))
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn every_kind_of_message_is_read_as_it_was_written() {
     // What a caller can build and a provider would refuse: calls without a reply, a duration without an end.
     let endless = ToolCall {
         duration: f64::INFINITY,
-        ..call("1", Some(ToolEnd::Result(json!(1))))
+        ..call("1", Some(ToolCallEnd::Result(json!(1))))
     };
     let calls_only = Thread::from_iterations(vec![ThreadIteration {
         tool_calls: vec![endless],
@@ -85,7 +85,7 @@ fn every_kind_of_message_is_read_as_it_was_written() {
         read.to_messages(),
         [Message {
             tool_calls: read.iterations()[0].tool_calls.clone(),
-            ..Message::new(Role::Assistant, "")
+            ..Message::new(MessageRole::Assistant, "")
         }]
     );
 }
@@ -93,7 +93,7 @@ fn every_kind_of_message_is_read_as_it_was_written() {
 #[test]
 fn the_written_form_stays() {
     let thread = Thread::default()
-        .open_iteration(vec![Message::new(Role::User, "hi")], at(1))
+        .start_iteration(vec![Message::new(MessageRole::User, "hi")], at(1))
         .add_assistant_message("ho", Vec::new())
         .expect("fits");
     let text = r#"{"version":1,"status":"complete","created_at":"1970-01-01T00:00:01.120Z","updated_at":"1970-01-01T00:00:01.120Z","iterations":[{"number":1,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}],"tool_calls":[],"started_at":"1970-01-01T00:00:01.120Z"}]}"#;
@@ -150,7 +150,7 @@ fn iterations_are_numbered_anew_and_unknown_keys_are_passed_over() {
 
 #[test]
 fn whatever_is_written_can_be_read() {
-    let call = ToolCall::new("1", "look", json!(null)).with_end(ToolEnd::Result(json!(null)), f64::NAN);
+    let call = ToolCall::new("1", "look", json!(null)).with_end(ToolCallEnd::Result(json!(null)), f64::NAN);
     let without_reply: Thread =
         serde_json::from_value(json!([{"number": 7, "messages": [], "tool_calls": [call]}])).expect("is a thread");
     let asked = Thread::new("", Some(String::new()), chrono::DateTime::<chrono::Utc>::MAX_UTC);
@@ -160,8 +160,8 @@ fn whatever_is_written_can_be_read() {
         asked.clone(),
         asked
             .clone()
-            .complete_iteration(chrono::DateTime::<chrono::Utc>::MIN_UTC),
-        asked.clone().add_metadata("", json!({"\u{0}": [1e300, "\u{202e}"]})),
+            .complete_current_iteration(chrono::DateTime::<chrono::Utc>::MIN_UTC),
+        asked.clone().set_metadata("", json!({"\u{0}": [1e300, "\u{202e}"]})),
         asked
             .add_assistant_message("\u{feff}", vec![ToolCall::new("", "", json!([]))])
             .expect("fits"),

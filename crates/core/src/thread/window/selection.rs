@@ -5,20 +5,20 @@
 
 use std::collections::BTreeSet;
 
-use crate::thread::{Message, Role};
+use crate::thread::{Message, MessageRole};
 
-/// A message as a script sees it.
+/// Message or tool result, as a script receives the messages of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MessageEntry {
+pub enum ScriptMessageEntry {
     /// The message at this index, without the results of its tool calls.
     Message(usize),
     /// The result of a call, by the indexes of the message and of the call.
     Result(usize, usize),
 }
 
-/// The messages that are sent.
+/// Messages that a script selected, and the indexes of the entries that are not sent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SelectedMessages {
+pub struct ScriptSelectedMessages {
     /// The messages.
     pub messages: Vec<Message>,
     /// The indexes of the entries that are not sent.
@@ -39,36 +39,38 @@ pub enum SelectionError {
     Dangling(usize),
 }
 
-/// Returns the messages of a thread as a script sees them.
-pub fn list_entries(messages: &[Message]) -> Vec<MessageEntry> {
+/// Returns the messages and the tool results of a thread as separate entries, as a script receives them.
+pub fn list_script_entries(messages: &[Message]) -> Vec<ScriptMessageEntry> {
     let of_message = |(at, message): (usize, &Message)| {
-        let results = (0..message.tool_calls.len()).map(move |call| MessageEntry::Result(at, call));
-        std::iter::once(MessageEntry::Message(at)).chain(results)
+        let results = (0..message.tool_calls.len()).map(move |call| ScriptMessageEntry::Result(at, call));
+        std::iter::once(ScriptMessageEntry::Message(at)).chain(results)
     };
     messages.iter().enumerate().flat_map(of_message).collect()
 }
 
-/// Returns the messages that a script has selected. `all` has the form in which the script sees the `entries`.
+/// Returns the messages that a script has selected. `all` has the form in which the script receives the entries.
 ///
-/// A call whose result is left out is left out too, and so is a reply of which nothing remains. The results that the
-/// model waits for are always sent.
+/// A call whose result is left out is left out as well, and so is a reply without content. Results that the model waits for are always
+/// sent.
 ///
 /// # Errors
-/// [`SelectionError`]: the selection is not a part of the entries in their order, or a message that must be sent is missing.
-pub fn select_messages<T: PartialEq>(
+/// [`SelectionError`]: the selection is not a part of the entries in their order, or a required message is missing.
+pub fn apply_script_selection<T: PartialEq>(
     all: &[T],
     selection: &[T],
     messages: &[Message],
-) -> Result<SelectedMessages, SelectionError> {
-    let indexes = find_indexes(all, selection)?;
+) -> Result<ScriptSelectedMessages, SelectionError> {
+    let indexes = find_selected_indexes(all, selection)?;
     let chosen_indexes: BTreeSet<usize> = indexes.iter().copied().collect();
-    let entries = list_entries(messages);
+    let entries = list_script_entries(messages);
     let last = messages.len().checked_sub(1);
-    let last_user = messages.iter().rposition(|message| message.role == Role::User);
+    let last_user = messages.iter().rposition(|message| message.role == MessageRole::User);
     let mut sent_flags = vec![false; entries.len()];
     let mut kept_messages = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        let MessageEntry::Message(index) = *entry else { continue };
+        let ScriptMessageEntry::Message(index) = *entry else {
+            continue;
+        };
         let results = at + 1..at + 1 + messages[index].tool_calls.len();
         if !chosen_indexes.contains(&at) {
             let result = indexes.iter().position(|entry| results.contains(entry));
@@ -91,14 +93,17 @@ pub fn select_messages<T: PartialEq>(
             ..messages[index].clone()
         });
     }
-    Ok(SelectedMessages {
+    Ok(ScriptSelectedMessages {
         messages: kept_messages,
         left_out: (0..sent_flags.len()).filter(|at| !sent_flags[*at]).collect(),
     })
 }
 
 /// Returns the indexes of the selected entries.
-fn find_indexes<T: PartialEq>(all: &[T], selection: &[T]) -> Result<Vec<usize>, SelectionError> {
+///
+/// # Errors
+/// An item is not an entry, or is out of order.
+fn find_selected_indexes<T: PartialEq>(all: &[T], selection: &[T]) -> Result<Vec<usize>, SelectionError> {
     let mut indexes = Vec::with_capacity(selection.len());
     let mut end = all.len();
     // Starts from the end, so that the latest of equal messages is selected.

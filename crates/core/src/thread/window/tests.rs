@@ -11,7 +11,7 @@ const RULES: TrimRules = TrimRules {
     },
     keeps_system: true,
     min_recent_turns: 3,
-    keep: RetentionPolicy::Latest,
+    keep: TurnRetention::Latest,
     in_place: ThreadSize { tokens: 0, messages: 0 },
 };
 
@@ -30,9 +30,9 @@ fn at_most_tokens(max_tokens: u64) -> WindowLimits {
 }
 
 /// Returns a thread whose last turn is the present one.
-fn whole<'a>(system: Option<u64>, messages: &'a [Message], tokens: &'a [u64]) -> ThreadToTrim<'a> {
+fn whole<'a>(system: Option<u64>, messages: &'a [Message], tokens: &'a [u64]) -> TrimInput<'a> {
     let task = split_turns(messages).last().map_or(0, |turn| turn.start);
-    ThreadToTrim {
+    TrimInput {
         system,
         messages,
         tokens,
@@ -43,7 +43,11 @@ fn whole<'a>(system: Option<u64>, messages: &'a [Message], tokens: &'a [u64]) ->
 /// `u`: a user message, `a`: a reply, `t`: a reply that calls a tool.
 fn messages(spelling: &str) -> Vec<Message> {
     let message = |(at, c): (usize, char)| {
-        let role = if c == 'u' { Role::User } else { Role::Assistant };
+        let role = if c == 'u' {
+            MessageRole::User
+        } else {
+            MessageRole::Assistant
+        };
         let mut message = Message::new(role, format!("message {at}"));
         if c == 't' {
             message.tool_calls = vec![ToolCall::new("1", "look", json!({}))];
@@ -82,7 +86,7 @@ fn what_is_left_out() {
         // The seed's own examples: 20 user messages and room for 10; instructions, ten messages and room for five.
         (
             at_most_messages(10),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             3,
             false,
             twenty.as_str(),
@@ -90,7 +94,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(5),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             3,
             true,
             ten.as_str(),
@@ -98,7 +102,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(10),
-            RetentionPolicy::BothEnds,
+            TurnRetention::BothEnds,
             3,
             false,
             twenty.as_str(),
@@ -106,7 +110,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(9),
-            RetentionPolicy::BothEnds,
+            TurnRetention::BothEnds,
             3,
             false,
             twenty.as_str(),
@@ -114,7 +118,7 @@ fn what_is_left_out() {
         ),
         (
             none,
-            RetentionPolicy::AtMost(4),
+            TurnRetention::AtMost(4),
             3,
             true,
             ten.as_str(),
@@ -123,7 +127,7 @@ fn what_is_left_out() {
         // Whole turns only.
         (
             at_most_messages(4),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             1,
             true,
             "uauau",
@@ -131,7 +135,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(3),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             1,
             true,
             "uauau",
@@ -139,7 +143,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(5),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             1,
             false,
             "uttauau",
@@ -147,7 +151,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(6),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             1,
             false,
             "uttauau",
@@ -155,7 +159,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(5),
-            RetentionPolicy::BothEnds,
+            TurnRetention::BothEnds,
             1,
             false,
             "uauauau",
@@ -163,7 +167,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_tokens(6),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             1,
             true,
             "uauauau",
@@ -172,7 +176,7 @@ fn what_is_left_out() {
         // The minimum stays, whatever the limit says.
         (
             at_most_messages(2),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             3,
             true,
             "uauauau",
@@ -180,7 +184,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(1),
-            RetentionPolicy::BothEnds,
+            TurnRetention::BothEnds,
             1,
             true,
             "uttt",
@@ -189,7 +193,7 @@ fn what_is_left_out() {
         // Of the present turn, tool calls go with their results: the oldest first, or those in the middle.
         (
             at_most_messages(6),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             3,
             true,
             "uttt",
@@ -197,7 +201,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_tokens(4),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             3,
             true,
             "uttt",
@@ -205,7 +209,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(8),
-            RetentionPolicy::BothEnds,
+            TurnRetention::BothEnds,
             3,
             true,
             "utttt",
@@ -213,7 +217,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(9),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             1,
             true,
             "uauttt",
@@ -222,7 +226,7 @@ fn what_is_left_out() {
         // Of a turn that is always sent, only they go.
         (
             at_most_messages(7),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             3,
             true,
             "utaut",
@@ -230,7 +234,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_tokens(1),
-            RetentionPolicy::AtMost(2),
+            TurnRetention::AtMost(2),
             2,
             false,
             "uauau",
@@ -239,7 +243,7 @@ fn what_is_left_out() {
         // Nothing is dropped without need.
         (
             at_most_messages(6),
-            RetentionPolicy::Latest,
+            TurnRetention::Latest,
             1,
             true,
             "uauau",
@@ -247,7 +251,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(6),
-            RetentionPolicy::BothEnds,
+            TurnRetention::BothEnds,
             1,
             true,
             "uauau",
@@ -255,16 +259,16 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(6),
-            RetentionPolicy::AtMost(1),
+            TurnRetention::AtMost(1),
             1,
             true,
             "uauau",
             (true, 0..0, true),
         ),
-        (none, RetentionPolicy::AtMost(3), 3, true, "uauau", (true, 0..0, true)),
+        (none, TurnRetention::AtMost(3), 3, true, "uauau", (true, 0..0, true)),
         (
             at_most_tokens(9),
-            RetentionPolicy::Always(2),
+            TurnRetention::Always(2),
             1,
             true,
             "uauauau",
@@ -272,7 +276,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_tokens(4),
-            RetentionPolicy::Always(2),
+            TurnRetention::Always(2),
             1,
             true,
             "uauauau",
@@ -280,7 +284,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_tokens(3),
-            RetentionPolicy::Always(2),
+            TurnRetention::Always(2),
             1,
             true,
             "uauauau",
@@ -289,7 +293,7 @@ fn what_is_left_out() {
         // Once something is, no more than that many turns stay.
         (
             at_most_messages(5),
-            RetentionPolicy::AtMost(1),
+            TurnRetention::AtMost(1),
             1,
             true,
             "uauau",
@@ -297,7 +301,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(2),
-            RetentionPolicy::AtMost(3),
+            TurnRetention::AtMost(3),
             1,
             true,
             "uauauau",
@@ -316,7 +320,7 @@ fn what_is_left_out() {
             .iter()
             .map(|message| 1 + message.tool_calls.len() as u64)
             .collect();
-        let cut = trim_thread(&rules, &whole(system.then_some(1), &messages, &tokens));
+        let cut = select_messages_to_send(&rules, &whole(system.then_some(1), &messages, &tokens));
         assert_eq!(
             (cut.system, cut.dropped.clone(), cut.fits),
             (kept, dropped.collect(), fits),
@@ -339,18 +343,18 @@ fn instructions_that_may_go_go_like_the_oldest_turn() {
             ..RULES
         };
         let messages = messages("uauau");
-        let cut = trim_thread(&rules, &whole(Some(1), &messages, &[1; 5]));
+        let cut = select_messages_to_send(&rules, &whole(Some(1), &messages, &[1; 5]));
         (cut.system, cut.dropped.len(), cut.fits)
     };
-    assert_eq!(cut_of(6, RetentionPolicy::Latest), (true, 0, true));
-    assert_eq!(cut_of(5, RetentionPolicy::Latest), (false, 0, true), "they alone");
-    assert_eq!(cut_of(4, RetentionPolicy::Latest), (false, 2, true));
+    assert_eq!(cut_of(6, TurnRetention::Latest), (true, 0, true));
+    assert_eq!(cut_of(5, TurnRetention::Latest), (false, 0, true), "they alone");
+    assert_eq!(cut_of(4, TurnRetention::Latest), (false, 2, true));
     assert_eq!(
-        cut_of(4, RetentionPolicy::BothEnds),
+        cut_of(4, TurnRetention::BothEnds),
         (true, 2, true),
         "they stand at the beginning"
     );
-    assert_eq!(cut_of(1, RetentionPolicy::BothEnds), (false, 4, true));
+    assert_eq!(cut_of(1, TurnRetention::BothEnds), (false, 4, true));
 }
 
 #[test]
@@ -362,7 +366,7 @@ fn what_comes_in_place_counts_once_something_is_left_out() {
         ..RULES
     };
     let cut_of = |spelling: &str| {
-        let cut = trim_thread(&rules, &whole(None, &messages(spelling), &vec![1; spelling.len()]));
+        let cut = select_messages_to_send(&rules, &whole(None, &messages(spelling), &vec![1; spelling.len()]));
         (cut.dropped.len(), cut.sent.tokens)
     };
     assert_eq!(cut_of("uauauu"), (0, 6));
@@ -379,15 +383,15 @@ fn the_task_stays_when_a_correction_follows() {
     };
     let messages = messages("uauattau");
     let tokens = vec![1; messages.len()];
-    let whole = ThreadToTrim {
+    let whole = TrimInput {
         system: None,
         messages: &messages,
         tokens: &tokens,
         task: 2,
     };
-    let cut = trim_thread(&rules, &whole);
+    let cut = select_messages_to_send(&rules, &whole);
     assert_eq!((cut.dropped, cut.fits), (vec![0, 1, 3, 4, 5, 6], true));
-    let both = super::trim_thread(
+    let both = super::select_messages_to_send(
         &TrimRules {
             limits: at_most_tokens(3),
             ..rules
@@ -405,7 +409,7 @@ fn the_task_stays_when_a_correction_follows() {
 fn the_older_half_of_what_may_go() {
     let half = |spelling: &str, recent| {
         let messages = messages(spelling);
-        whole(None, &messages, &vec![10; spelling.len()]).list_older_half(recent)
+        whole(None, &messages, &vec![10; spelling.len()]).list_older_half_of_droppable(recent)
     };
     assert_eq!(half("uauauau", 1), [0, 1, 2, 3], "whole turns");
     assert_eq!(half("uauttttt", 1), [0, 1, 3], "then calls of the present turn");
@@ -420,9 +424,9 @@ fn a_selection_is_part_of_the_messages_and_separates_no_call_from_its_result() {
     // As a script sees it:  0 1  2  3 4  5 6  7  8  9
     //                       u a  u  t r  t r  a  u  t r(10)
     let thread = messages("uauttaut");
-    let entries = list_entries(&thread);
+    let entries = list_script_entries(&thread);
     let all: Vec<usize> = (0..entries.len()).collect();
-    let select = |indices: &[usize]| select_messages(&all, indices, &thread);
+    let select = |indices: &[usize]| apply_script_selection(&all, indices, &thread);
     let left_out = |indices: &[usize]| select(indices).expect("is sound").left_out;
     assert_eq!(left_out(&all), [0; 0]);
     assert_eq!(left_out(&[8, 9, 10]), [0, 1, 2, 3, 4, 5, 6, 7]);
@@ -438,14 +442,16 @@ fn a_selection_is_part_of_the_messages_and_separates_no_call_from_its_result() {
         assert_eq!(select(missing), Err(SelectionError::MissingLatest), "{missing:?}");
     }
     assert_eq!(select(&[99, 8, 9]), Err(SelectionError::UnknownItem(1)));
-    let twins = vec![Message::new(Role::User, "again"); 3];
-    let latest = select_messages(&twins, &twins[..2], &twins).unwrap();
+    let twins = vec![Message::new(MessageRole::User, "again"); 3];
+    let latest = apply_script_selection(&twins, &twins[..2], &twins).unwrap();
     assert_eq!(latest.left_out, [0], "the latest of equals");
     // A reply that only called tools is nothing without its calls.
     let mut silent = messages("utu");
     silent[1].content.clear();
     assert_eq!(
-        select_messages(&[0, 1, 2, 3], &[0, 1, 3], &silent).unwrap().left_out,
+        apply_script_selection(&[0, 1, 2, 3], &[0, 1, 3], &silent)
+            .unwrap()
+            .left_out,
         [1, 2]
     );
 }
@@ -456,21 +462,21 @@ proptest! {
         (thread, _) in threads(),
         chosen in proptest::collection::vec(any::<bool>(), 60),
     ) {
-        let entries = list_entries(&thread);
+        let entries = list_script_entries(&thread);
         let indices: Vec<usize> = (0..entries.len()).filter(|at| chosen.get(*at) != Some(&false)).collect();
         let all: Vec<usize> = (0..entries.len()).collect();
-        if let Ok(selected) = select_messages(&all, &indices, &thread) {
-            let sent: Vec<MessageEntry> = (0..entries.len())
+        if let Ok(selected) = apply_script_selection(&all, &indices, &thread) {
+            let sent: Vec<ScriptMessageEntry> = (0..entries.len())
                 .filter(|at| !selected.left_out.contains(at))
                 .map(|at| entries[at])
                 .collect();
             for entry in &sent {
-                if let MessageEntry::Result(message, _) = entry {
-                    prop_assert!(sent.contains(&MessageEntry::Message(*message)), "a result without its call");
+                if let ScriptMessageEntry::Result(message, _) = entry {
+                    prop_assert!(sent.contains(&ScriptMessageEntry::Message(*message)), "a result without its call");
                 }
             }
             let calls: usize = selected.messages.iter().map(|message| message.tool_calls.len()).sum();
-            let results = sent.iter().filter(|entry| matches!(entry, MessageEntry::Result(..))).count();
+            let results = sent.iter().filter(|entry| matches!(entry, ScriptMessageEntry::Result(..))).count();
             prop_assert_eq!(calls, results, "each call with its result");
             prop_assert_eq!(sent.len() - results, selected.messages.len());
             prop_assert_eq!(selected.messages.last().map(|last| &last.tool_calls), thread.last().map(|last| &last.tool_calls));
@@ -490,13 +496,13 @@ fn threads() -> impl Strategy<Value = (Vec<Message>, Vec<u64>)> {
 fn rules() -> impl Strategy<Value = TrimRules> {
     let limits = (proptest::option::of(1..150_u64), proptest::option::of(1..30_u64));
     let keep = prop_oneof![
-        Just(RetentionPolicy::Latest),
-        Just(RetentionPolicy::BothEnds),
-        (1..6_usize).prop_map(RetentionPolicy::AtMost)
+        Just(TurnRetention::Latest),
+        Just(TurnRetention::BothEnds),
+        (1..6_usize).prop_map(TurnRetention::AtMost)
     ];
     (limits, any::<bool>(), 1..5_usize, keep, 0..8_u64).prop_map(
         |((tokens, messages), keeps_system, least, keep, place)| {
-            let most = if let RetentionPolicy::AtMost(most) = keep {
+            let most = if let TurnRetention::AtMost(most) = keep {
                 most
             } else {
                 least
@@ -528,8 +534,8 @@ proptest! {
     ) {
         let all = split_turns(&messages);
         let task = all[task.index(all.len())].start;
-        let whole = ThreadToTrim { system, messages: &messages, tokens: &tokens, task };
-        let cut = trim_thread(&rules, &whole);
+        let whole = TrimInput { system, messages: &messages, tokens: &tokens, task };
+        let cut = select_messages_to_send(&rules, &whole);
         let kept: Vec<usize> = (0..messages.len()).filter(|at| !cut.dropped.contains(at)).collect();
         let instructions = |is_sent| ThreadSize {
             tokens: system.filter(|_| is_sent).unwrap_or_default(),
@@ -552,7 +558,7 @@ proptest! {
             prop_assert!(*at < recent || !messages[*at].tool_calls.is_empty(), "{} is dropped", at);
         }
         // The limit is held whenever that minimum allows it.
-        let droppable = whole.list_droppable(rules.min_recent_turns);
+        let droppable = whole.list_droppable_flags(rules.min_recent_turns);
         let least = whole.sum_sizes((0..messages.len()).filter(|at| !droppable[*at]));
         let least = least + instructions(rules.keeps_system) + rules.in_place;
         prop_assert!(cut.fits || !rules.limits.allows_size(least));
@@ -565,26 +571,26 @@ proptest! {
         }
         // Nothing is dropped when everything fits a limit.
         let everything = whole.sum_sizes(0..messages.len()) + instructions(true);
-        let is_limited = rules.limits != WindowLimits::default() || !matches!(rules.keep, RetentionPolicy::AtMost(_));
+        let is_limited = rules.limits != WindowLimits::default() || !matches!(rules.keep, TurnRetention::AtMost(_));
         prop_assert!(!(is_limited && rules.limits.allows_size(everything) && is_cut));
         // What has been cut is not cut again.
         let rules = TrimRules { in_place: ThreadSize::default(), ..rules };
         let sent: Vec<Message> = kept.iter().map(|at| messages[*at].clone()).collect();
         let sent_tokens: Vec<u64> = kept.iter().map(|at| tokens[*at]).collect();
-        let again = super::trim_thread(&rules, &ThreadToTrim {
+        let again = super::select_messages_to_send(&rules, &TrimInput {
             system: system.filter(|_| cut.system),
             messages: &sent,
             tokens: &sent_tokens,
             task: kept.iter().position(|at| *at == task).expect("the task is sent"),
         });
-        prop_assert!(again.dropped.is_empty() || matches!(rules.keep, RetentionPolicy::AtMost(_)), "{:?} then {:?}", cut, again);
+        prop_assert!(again.dropped.is_empty() || matches!(rules.keep, TurnRetention::AtMost(_)), "{:?} then {:?}", cut, again);
     }
 
     #[test]
     fn the_older_half_keeps_what_must_stay((messages, tokens) in threads(), recent in 1..5_usize) {
         let whole = whole(None, &messages, &tokens);
-        let droppable = whole.list_droppable(recent);
-        let half = whole.list_older_half(recent);
+        let droppable = whole.list_droppable_flags(recent);
+        let half = whole.list_older_half_of_droppable(recent);
         prop_assert!(half.iter().all(|at| droppable[*at]) && half.is_sorted());
         prop_assert_eq!(half.is_empty(), !droppable.contains(&true));
         let tokens_of = |at: &mut dyn Iterator<Item = usize>| at.map(|at| tokens[at]).sum::<u64>();

@@ -102,7 +102,7 @@ fn names_in_the_history_are_found_whichever_way_they_are_compared() {
 fn the_definition_is_that_of_the_agent() {
     let text = ensemble("    script: b.rhai\n  - {name: c, script: c.rhai, depends_on: [b]}\n");
     with(&text, &Beside::default(), |view| {
-        let at = name_occurrences::find_definition_span(view, name_occurrences::NameSubject::Agent, "b")
+        let at = name_occurrences::find_definition_span(view, name_occurrences::NamedItemKind::Agent, "b")
             .expect("it is defined");
         assert_eq!(at.start, text.find("name: b").expect("the agent") + 6);
     });

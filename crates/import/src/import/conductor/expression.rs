@@ -7,39 +7,46 @@ use minijinja::machinery::{parse, parse_expr};
 use minijinja::syntax::SyntaxConfig;
 
 use super::jinja::{self, ConversionError};
-use super::template_names::{ExpressionPosition, NameReplacement, WorkflowNames, is_word, quote_string};
+use super::template_names::{
+    ExpressionPosition, PathReplacement, WorkflowTemplateNames, is_identifier, quote_string_literal,
+};
 use ensemble_language::condition::Condition;
 
+/// Reason for an expression that cannot be converted.
 const NO_EQUIVALENT: &str = "a part of the expression has no equivalent in this language";
-/// How often a value of a `set` step is written in the place of its name.
-const MOST_VALUES: usize = 50;
-/// The longest expression.
+/// Largest number of times that values of `set` steps are inserted into one expression.
+const MAX_INSERTED_VALUES: usize = 50;
+/// Largest length of an expression in bytes.
 const LONGEST: usize = 20_000;
 
-/// A converted expression.
+/// Converted expression, and whether the expression reads other steps.
 pub(super) struct ConvertedExpression {
     pub(super) text: String,
     /// Whether it reads anything besides the output of its own step and the inputs.
     pub(super) reads_others: bool,
 }
 
-/// Converts `when` of a route: a template, or an expression over the keys of the output.
-pub(super) fn convert_condition(
+/// Converts `when` of a route: a template, or an expression over the keys of the output. `source` is the step with the route.
+pub(super) fn convert_route_condition(
     text: &str,
-    names: &WorkflowNames,
+    names: &WorkflowTemplateNames,
     source: &str,
 ) -> Result<ConvertedExpression, ConversionError> {
-    convert_text(text, names, ExpressionPosition::Condition(source))
+    convert_template_or_expression(text, names, ExpressionPosition::Condition(source))
 }
 
-/// Converts a template of the workflow's output, or the path of a list.
-pub(super) fn convert_result(text: &str, names: &WorkflowNames) -> Result<String, ConversionError> {
-    convert_text(text, names, ExpressionPosition::Result).map(|converted| converted.text)
+/// Converts a template of the workflow output, or the path of a list.
+pub(super) fn convert_result_expression(text: &str, names: &WorkflowTemplateNames) -> Result<String, ConversionError> {
+    convert_template_or_expression(text, names, ExpressionPosition::Result).map(|converted| converted.text)
 }
 
-fn convert_text(
+/// Converts a text in this position.
+///
+/// # Errors
+/// The reason why the text cannot be converted.
+fn convert_template_or_expression(
     text: &str,
-    names: &WorkflowNames,
+    names: &WorkflowTemplateNames,
     place: ExpressionPosition<'_>,
 ) -> Result<ConvertedExpression, ConversionError> {
     let text = text.trim();
@@ -52,14 +59,14 @@ fn convert_text(
         values: Cell::new(0),
         reads_others: Cell::new(false),
     };
-    let converted = if is_template || place == ExpressionPosition::Result && !is_path(text) {
+    let converted = if is_template || place == ExpressionPosition::Result && !is_dotted_path(text) {
         jinja::tokenize_template(text, false)?;
         match parse(text, "text", SyntaxConfig::default()) {
-            Ok(Stmt::Template(template)) => work.convert_statements(&template.children)?,
+            Ok(Stmt::Template(template)) => work.convert_template_parts(&template.children)?,
             _ => return Err("it is not a valid template"),
         }
     } else {
-        work.convert_source(text)?
+        work.convert_expression_text(text)?
     };
     if converted.len() > LONGEST {
         return Err("the expression is too large");
@@ -73,13 +80,14 @@ fn convert_text(
     }
 }
 
-/// Returns whether a text is a path of names, as `source` of a `for_each` is.
-fn is_path(text: &str) -> bool {
-    !text.is_empty() && text.contains('.') && text.split('.').all(is_word)
+/// Returns whether the text is a path of names with at least one dot, such as `source` of a `for_each`.
+fn is_dotted_path(text: &str) -> bool {
+    !text.is_empty() && text.contains('.') && text.split('.').all(is_identifier)
 }
 
+/// Converter of one expression.
 struct ExpressionConverter<'a> {
-    names: &'a WorkflowNames,
+    names: &'a WorkflowTemplateNames,
     place: ExpressionPosition<'a>,
     /// Whether unknown names are keys of the output.
     bare: bool,
@@ -88,25 +96,26 @@ struct ExpressionConverter<'a> {
 }
 
 impl ExpressionConverter<'_> {
-    fn convert_source(&self, text: &str) -> Result<String, ConversionError> {
+    /// Parses and converts the text of an expression.
+    fn convert_expression_text(&self, text: &str) -> Result<String, ConversionError> {
         jinja::tokenize_template(text, true)?;
         let expression = parse_expr(text).map_err(|_| "it is not a valid expression")?;
-        self.convert_expression(&expression)
+        self.convert_expression_tree(&expression)
     }
 
-    /// Returns a template as one expression.
-    fn convert_statements(&self, statements: &[Stmt<'_>]) -> Result<String, ConversionError> {
+    /// Converts the parts of a template to one expression that concatenates them.
+    fn convert_template_parts(&self, statements: &[Stmt<'_>]) -> Result<String, ConversionError> {
         let mut parts: Vec<(String, bool)> = Vec::new();
         for statement in statements {
             match statement {
                 Stmt::EmitRaw(raw)
                     if raw.raw.trim().is_empty() && (raw.raw.contains('\n') || statements.len() == 1) => {}
-                Stmt::EmitRaw(raw) => parts.push((quote_string(raw.raw), true)),
-                Stmt::EmitExpr(one) => parts.push((self.convert_expression(&one.expr)?, false)),
+                Stmt::EmitRaw(raw) => parts.push((quote_string_literal(raw.raw), true)),
+                Stmt::EmitExpr(one) => parts.push((self.convert_expression_tree(&one.expr)?, false)),
                 Stmt::IfCond(one) => {
                     let condition = self.convert_operand(&one.expr)?;
-                    let yes = self.convert_statements(&one.true_body)?;
-                    let no = self.convert_statements(&one.false_body)?;
+                    let yes = self.convert_template_parts(&one.true_body)?;
+                    let no = self.convert_template_parts(&one.false_body)?;
                     parts.push((format!("({yes} if {condition} else {no})"), false));
                 }
                 _ => return Err("loops and other blocks of templates have no equivalent in an expression"),
@@ -126,9 +135,9 @@ impl ExpressionConverter<'_> {
         }
     }
 
-    /// Returns an operand.
+    /// Converts an operand, with parentheses if the operand is not a simple value.
     fn convert_operand(&self, expression: &Expr<'_>) -> Result<String, ConversionError> {
-        let text = self.convert_expression(expression)?;
+        let text = self.convert_expression_tree(expression)?;
         let binds = matches!(
             expression,
             Expr::BinOp(_) | Expr::Compare(_) | Expr::IfExpr(_) | Expr::UnaryOp(_) | Expr::Test(_)
@@ -136,9 +145,10 @@ impl ExpressionConverter<'_> {
         Ok(if binds { format!("({text})") } else { text })
     }
 
-    fn convert_expression(&self, expression: &Expr<'_>) -> Result<String, ConversionError> {
+    /// Converts a parsed expression.
+    fn convert_expression_tree(&self, expression: &Expr<'_>) -> Result<String, ConversionError> {
         if let Some((root, keys)) = split_attribute_chain(expression) {
-            return self.convert_path(root, &keys);
+            return self.convert_name_path(root, &keys);
         }
         match expression {
             Expr::Const(value) => convert_literal(&value.value),
@@ -202,7 +212,7 @@ impl ExpressionConverter<'_> {
             }
             Expr::Filter(one) => {
                 let value = one.expr.as_ref().ok_or(NO_EQUIVALENT)?;
-                self.convert_filter(one.name, value, &one.args)
+                self.convert_filter_call(one.name, value, &one.args)
             }
             Expr::Test(one) => {
                 let value = self.convert_operand(&one.expr)?;
@@ -216,7 +226,7 @@ impl ExpressionConverter<'_> {
             Expr::GetItem(one) => Ok(format!(
                 "{}[{}]",
                 self.convert_operand(&one.expr)?,
-                self.convert_expression(&one.subscript_expr)?
+                self.convert_expression_tree(&one.subscript_expr)?
             )),
             Expr::Call(one) => match &one.expr {
                 Expr::GetAttr(method)
@@ -252,30 +262,33 @@ impl ExpressionConverter<'_> {
                 }
                 _ => Err(NO_EQUIVALENT),
             },
-            Expr::List(one) => self.convert_list(&one.items),
-            Expr::Tuple(one) => self.convert_list(&one.items),
+            Expr::List(one) => self.convert_list_items(&one.items),
+            Expr::Tuple(one) => self.convert_list_items(&one.items),
             _ => Err(NO_EQUIVALENT),
         }
     }
 
-    fn convert_list(&self, items: &[Expr<'_>]) -> Result<String, ConversionError> {
+    /// Converts a list literal.
+    fn convert_list_items(&self, items: &[Expr<'_>]) -> Result<String, ConversionError> {
         let items: Result<Vec<String>, ConversionError> =
-            items.iter().map(|item| self.convert_expression(item)).collect();
+            items.iter().map(|item| self.convert_expression_tree(item)).collect();
         Ok(format!("[{}]", items?.join(", ")))
     }
 
+    /// Converts the positional arguments of a call, separated by commas.
     fn convert_arguments(&self, arguments: &[CallArg<'_>]) -> Result<String, ConversionError> {
         let texts: Result<Vec<String>, ConversionError> = arguments
             .iter()
             .map(|argument| match argument {
-                CallArg::Pos(value) => self.convert_expression(value),
+                CallArg::Pos(value) => self.convert_expression_tree(value),
                 _ => Err(NO_EQUIVALENT),
             })
             .collect();
         Ok(texts?.join(", "))
     }
 
-    fn convert_filter(
+    /// Converts a filter to a function with the same result.
+    fn convert_filter_call(
         &self,
         name: &str,
         value: &Expr<'_>,
@@ -301,7 +314,7 @@ impl ExpressionConverter<'_> {
             "list" | "safe" => return self.convert_operand(value),
             _ => return Err(NO_EQUIVALENT),
         };
-        let mut inner = self.convert_expression(value)?;
+        let mut inner = self.convert_expression_tree(value)?;
         if function == "len" {
             inner = format!("{inner} ?? []");
         }
@@ -310,17 +323,18 @@ impl ExpressionConverter<'_> {
         Ok(format!("{function}({inner}{comma}{more})"))
     }
 
-    fn convert_path(&self, root: &str, keys: &[&str]) -> Result<String, ConversionError> {
-        let (mut text, used, soft) = match self.names.find_replacement(root, keys, self.place) {
-            NameReplacement::Path { text, used, soft } => {
+    /// Converts a name with keys to the corresponding name of this language. Records whether the path reads other steps.
+    fn convert_name_path(&self, root: &str, keys: &[&str]) -> Result<String, ConversionError> {
+        let (mut text, used, soft) = match self.names.find_path_replacement(root, keys, self.place) {
+            PathReplacement::Path { text, used, soft } => {
                 if soft || text == "turn_count" || text.contains("outputs") {
                     self.reads_others.set(true);
                 }
                 (text, used, soft)
             }
-            NameReplacement::Value { source, used } => {
+            PathReplacement::Value { source, used } => {
                 self.values.set(self.values.get() + 1);
-                if self.values.get() > MOST_VALUES {
+                if self.values.get() > MAX_INSERTED_VALUES {
                     return Err("the values of `set` steps depend on each other");
                 }
                 self.reads_others.set(true);
@@ -328,13 +342,13 @@ impl ExpressionConverter<'_> {
                     names: self.names,
                     place: ExpressionPosition::Result,
                     bare: false,
-                    values: Cell::new(self.values.get() + MOST_VALUES / 8),
+                    values: Cell::new(self.values.get() + MAX_INSERTED_VALUES / 8),
                     reads_others: Cell::new(false),
                 };
-                (format!("({})", inner.convert_source(&source)?), used, true)
+                (format!("({})", inner.convert_expression_text(&source)?), used, true)
             }
-            NameReplacement::NoEquivalent(reason) => return Err(reason),
-            NameReplacement::Unknown if self.bare => {
+            PathReplacement::NoEquivalent(reason) => return Err(reason),
+            PathReplacement::Unknown if self.bare => {
                 let ExpressionPosition::Condition(source) = self.place else {
                     return Err(NO_EQUIVALENT);
                 };
@@ -342,36 +356,36 @@ impl ExpressionConverter<'_> {
                 let all: Vec<&str> = [key].into_iter().chain(keys.iter().copied()).collect();
                 return match self
                     .names
-                    .find_replacement("output", &all, ExpressionPosition::Condition(source))
+                    .find_path_replacement("output", &all, ExpressionPosition::Condition(source))
                 {
-                    NameReplacement::Path { text, used, .. } => Ok(append_keys(text, &all[used..], false)),
-                    NameReplacement::NoEquivalent(reason) => Err(reason),
+                    PathReplacement::Path { text, used, .. } => Ok(append_member_keys(text, &all[used..], false)),
+                    PathReplacement::NoEquivalent(reason) => Err(reason),
                     _ => Err(NO_EQUIVALENT),
                 };
             }
-            NameReplacement::Unknown if root == "output" => ("output".to_owned(), 0, false),
-            NameReplacement::Unknown => return Err("it contains a name that is not the name of a step"),
+            PathReplacement::Unknown if root == "output" => ("output".to_owned(), 0, false),
+            PathReplacement::Unknown => return Err("it contains a name that is not the name of a step"),
         };
-        text = append_keys(text, &keys[used..], soft);
+        text = append_member_keys(text, &keys[used..], soft);
         Ok(text)
     }
 }
 
-/// Returns a value followed by keys.
-fn append_keys(mut text: String, keys: &[&str], soft: bool) -> String {
+/// Appends member accesses to the text. If `soft`, a missing value is no error.
+fn append_member_keys(mut text: String, keys: &[&str], soft: bool) -> String {
     for key in keys {
         let mark = if soft { "?" } else { "" };
-        let key = if is_word(key) {
+        let key = if is_identifier(key) {
             format!("{mark}.{key}")
         } else {
-            format!("{mark}[{}]", quote_string(key))
+            format!("{mark}[{}]", quote_string_literal(key))
         };
         text.push_str(&key);
     }
     text
 }
 
-/// Returns a name with the keys behind it.
+/// Splits member accesses into the name and the keys. Returns `None` for another expression.
 fn split_attribute_chain<'e>(expression: &'e Expr<'_>) -> Option<(&'e str, Vec<&'e str>)> {
     let mut keys = Vec::new();
     let mut at = expression;
@@ -397,12 +411,13 @@ fn split_attribute_chain<'e>(expression: &'e Expr<'_>) -> Option<(&'e str, Vec<&
     }
 }
 
+/// Converts a constant value to a literal.
 fn convert_literal(value: &minijinja::Value) -> Result<String, ConversionError> {
     if value.is_none() {
         return Ok("None".to_owned());
     }
     if let Some(text) = value.as_str() {
-        return Ok(quote_string(text));
+        return Ok(quote_string_literal(text));
     }
     use minijinja::value::ValueKind;
     match value.kind() {

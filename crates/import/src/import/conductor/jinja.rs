@@ -3,19 +3,21 @@
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-use super::template_names::{ExpressionPosition, NameReplacement, WorkflowNames};
+use super::template_names::{ExpressionPosition, PathReplacement, WorkflowTemplateNames};
 
-/// The most tokens of one tag and of one template; the parser of the template library goes as deep as a text does.
-const TAG_TOKENS: usize = 120;
-const ALL_TOKENS: usize = 20_000;
-/// The most `elif` of one template.
-const ELIFS: usize = 60;
-/// How deep the values of `set` steps may be in each other.
+/// Largest number of tokens in one tag. The parser of templates recurses as deep as a text is nested.
+const MAX_TAG_TOKENS: usize = 120;
+/// Largest number of tokens in one template.
+const MAX_TEMPLATE_TOKENS: usize = 20_000;
+/// Largest number of `if`, `elif` and `for` tags in one template.
+const MAX_BRANCH_TAGS: usize = 60;
+/// Largest depth of nested values of `set` steps.
 const DEPTH: usize = 6;
-/// The longest text that is written.
+/// Largest length of a converted template in bytes.
 const LONGEST: usize = 200_000;
 
-const WORDS: [&str; 14] = [
+/// Words of template tags and expressions that are not variables.
+const JINJA_KEYWORDS: [&str; 14] = [
     "for",
     "in",
     "if",
@@ -32,14 +34,17 @@ const WORDS: [&str; 14] = [
     "loop",
 ];
 
-/// Why a text cannot be converted.
+/// Reason why a text cannot be converted.
 pub(super) type ConversionError = &'static str;
 
-/// A part of a template.
-type TemplateToken<'a> = (Token<'a>, usize, usize);
+/// Token of a template with its byte range.
+type SpannedToken<'a> = (Token<'a>, usize, usize);
 
-/// Returns the tokens of a template, or of an expression; refuses texts that are too deep to be parsed.
-pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<TemplateToken<'_>>, ConversionError> {
+/// Splits a template or an expression into tokens.
+///
+/// # Errors
+/// The text is invalid, or too large to be parsed.
+pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<SpannedToken<'_>>, ConversionError> {
     let mut pieces = Vec::new();
     let (mut in_tag, mut elifs) = (0, 0);
     for token in tokenize(text, in_expression, SyntaxConfig::default()) {
@@ -49,10 +54,10 @@ pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<T
             _ => in_tag + 1,
         };
         elifs += usize::from(matches!(token, Token::Ident("elif" | "if" | "for")));
-        if in_tag > TAG_TOKENS || pieces.len() > ALL_TOKENS || elifs > ELIFS {
+        if in_tag > MAX_TAG_TOKENS || pieces.len() > MAX_TEMPLATE_TOKENS || elifs > MAX_BRANCH_TAGS {
             return Err("the template is too large");
         }
-        let (start, end) = (to_byte_index(span.start_offset), to_byte_index(span.end_offset));
+        let (start, end) = (offset_to_index(span.start_offset), offset_to_index(span.end_offset));
         if text.get(start..end).is_none() {
             return Err("it is not a valid template");
         }
@@ -61,24 +66,30 @@ pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<T
     Ok(pieces)
 }
 
-fn to_byte_index(offset: u32) -> usize {
+/// Converts an offset of the tokenizer to a byte index.
+fn offset_to_index(offset: u32) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// Returns a template in which the names are those of this language.
-pub(super) fn convert_names(text: &str, names: &WorkflowNames, local: Option<&str>) -> Result<String, ConversionError> {
-    convert_names_in(text, names, local, false, DEPTH)
+/// Replaces the names in a template by names of this language. `local` is an additional local name.
+pub(super) fn convert_template_names(
+    text: &str,
+    names: &WorkflowTemplateNames,
+    local: Option<&str>,
+) -> Result<String, ConversionError> {
+    convert_names_with_depth(text, names, local, false, DEPTH)
 }
 
-fn convert_names_in(
+/// Replaces the names in a template or an expression. `depth` limits the nested values of `set` steps.
+fn convert_names_with_depth(
     text: &str,
-    names: &WorkflowNames,
+    names: &WorkflowTemplateNames,
     local: Option<&str>,
     in_expression: bool,
     depth: usize,
 ) -> Result<String, ConversionError> {
     let pieces = tokenize_template(text, in_expression)?;
-    let locals = list_local_names(&pieces);
+    let locals = list_template_local_names(&pieces);
     let mut out = String::new();
     let mut copied_end = 0;
     let mut next = 0;
@@ -97,29 +108,29 @@ fn convert_names_in(
             continue;
         }
         // The method of Python is a filter here.
-        if *word == "items" && is_empty_call(&pieces, index) {
+        if *word == "items" && is_method_call_without_arguments(&pieces, index) {
             out.push_str(text[copied_end..*start].trim_end().trim_end_matches('.'));
             out.push_str(" | items");
             copied_end = pieces[index + 2].2;
             continue;
         }
-        if !is_name(&pieces, index, word) || locals.contains(word) || local == Some(*word) {
+        if !is_variable_name(&pieces, index, word) || locals.contains(word) || local == Some(*word) {
             continue;
         }
         let (keys, ends) = read_key_chain(&pieces, index);
-        let (new, used) = match names.find_replacement(word, &keys, ExpressionPosition::Prompt) {
-            NameReplacement::Path { text, used, .. } => (text, used),
-            NameReplacement::Value { source, used } => {
+        let (new, used) = match names.find_path_replacement(word, &keys, ExpressionPosition::Prompt) {
+            PathReplacement::Path { text, used, .. } => (text, used),
+            PathReplacement::Value { source, used } => {
                 let depth = depth
                     .checked_sub(1)
                     .ok_or("the values of `set` steps depend on each other")?;
                 (
-                    format!("({})", convert_names_in(&source, names, None, true, depth)?),
+                    format!("({})", convert_names_with_depth(&source, names, None, true, depth)?),
                     used,
                 )
             }
-            NameReplacement::Unknown => continue,
-            NameReplacement::NoEquivalent(reason) => return Err(reason),
+            PathReplacement::Unknown => continue,
+            PathReplacement::NoEquivalent(reason) => return Err(reason),
         };
         out.push_str(&text[copied_end..*start]);
         out.push_str(&new);
@@ -142,8 +153,8 @@ fn convert_names_in(
     Ok(out)
 }
 
-/// Returns the names that `for` and `set` give to values.
-fn list_local_names<'a>(pieces: &[TemplateToken<'a>]) -> Vec<&'a str> {
+/// Returns the names that `for`, `set`, `with` and `macro` define in the template.
+fn list_template_local_names<'a>(pieces: &[SpannedToken<'a>]) -> Vec<&'a str> {
     let mut locals = vec!["loop"];
     for (at, (token, ..)) in pieces.iter().enumerate() {
         let Token::Ident(tag @ ("for" | "set" | "with" | "macro")) = token else {
@@ -163,20 +174,21 @@ fn list_local_names<'a>(pieces: &[TemplateToken<'a>]) -> Vec<&'a str> {
     locals
 }
 
-/// `.NAME()`.
-fn is_empty_call(pieces: &[TemplateToken<'_>], at: usize) -> bool {
+/// Returns whether the token is the name in `.NAME()`.
+fn is_method_call_without_arguments(pieces: &[SpannedToken<'_>], at: usize) -> bool {
     matches!(token_before(pieces, at, 1), Some(Token::Dot))
         && matches!(pieces.get(at + 1), Some((Token::ParenOpen, ..)))
         && matches!(pieces.get(at + 2), Some((Token::ParenClose, ..)))
 }
 
-fn token_before<'p, 'a>(pieces: &'p [TemplateToken<'a>], at: usize, back: usize) -> Option<&'p Token<'a>> {
+/// Returns the token `back` positions before this index.
+fn token_before<'p, 'a>(pieces: &'p [SpannedToken<'a>], at: usize, back: usize) -> Option<&'p Token<'a>> {
     at.checked_sub(back).map(|at| &pieces[at].0)
 }
 
-/// Returns whether a word is the name of a value, and not a keyword, a key, a test, a filter or a tag.
-fn is_name(pieces: &[TemplateToken<'_>], at: usize, word: &str) -> bool {
-    if WORDS.contains(&word) {
+/// Returns whether the word is a variable, and not a keyword, member, test, filter, argument name or tag.
+fn is_variable_name(pieces: &[SpannedToken<'_>], at: usize, word: &str) -> bool {
+    if JINJA_KEYWORDS.contains(&word) {
         return false;
     }
     let is_test = match token_before(pieces, at, 1) {
@@ -191,8 +203,8 @@ fn is_name(pieces: &[TemplateToken<'_>], at: usize, word: &str) -> bool {
     !is_test && !keyword && !matches!(after, Some(Token::ParenOpen))
 }
 
-/// Returns the keys behind a name, each with the index and the end of its last token.
-fn read_key_chain<'a>(pieces: &[TemplateToken<'a>], at: usize) -> (Vec<&'a str>, Vec<(usize, usize)>) {
+/// Returns the keys after a name, and for each key the index and the end of its last token.
+fn read_key_chain<'a>(pieces: &[SpannedToken<'a>], at: usize) -> (Vec<&'a str>, Vec<(usize, usize)>) {
     let mut keys = Vec::new();
     let mut ends = Vec::new();
     let mut next = at + 1;
@@ -215,15 +227,14 @@ fn read_key_chain<'a>(pieces: &[TemplateToken<'a>], at: usize) -> (Vec<&'a str>,
     }
 }
 
-/// Returns a template without blocks as one expression of Conductor: the value of its only expression, or the parts as
-/// one text.
+/// Converts a template without blocks to one expression of Conductor: its only expression, or the concatenated parts.
 pub(super) fn template_to_expression(text: &str) -> Option<String> {
     let text = text.trim();
     let mut parts = Vec::new();
     let mut from = None;
     for (token, start, end) in tokenize_template(text, false).ok()? {
         match token {
-            Token::TemplateData(raw) => parts.push(super::template_names::quote_string(raw)),
+            Token::TemplateData(raw) => parts.push(super::template_names::quote_string_literal(raw)),
             Token::VariableStart => from = Some(end),
             Token::VariableEnd => parts.push(text.get(from?..start)?.trim().to_owned()),
             Token::BlockStart => return None,

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::map_entries;
+use super::super::list_map_entries;
 use super::super::values::to_json as value_of;
-use super::is_set;
+use super::is_key_true;
 use ensemble_language::loader::document::YamlNode;
 
-/// `workflow.input`: a schema for each input. An optional input has the empty value of its type.
+/// Converts the inputs of a workflow to schemas. An optional input has the empty value of its type as default.
 pub(super) fn convert_input_schemas(node: &YamlNode) -> Option<Value> {
     let mut all = Map::new();
-    for entry in map_entries(node) {
+    for entry in list_map_entries(node) {
         let mut schema = convert_field_schema(&entry.value);
         let kind = schema["type"].as_str().unwrap_or_default().to_owned();
         let default = entry.value.get("default").map(value_of).unwrap_or_default();
@@ -32,15 +32,16 @@ pub(super) fn convert_input_schemas(node: &YamlNode) -> Option<Value> {
     (!all.is_empty()).then_some(Value::Object(all))
 }
 
-/// `output` of a step: an object with all these keys.
+/// Converts the output of a step to the schema of an object.
 pub(super) fn convert_output_schema(node: &YamlNode) -> Value {
-    object_schema(node)
+    build_object_schema(node)
 }
 
-fn object_schema(fields: &YamlNode) -> Value {
+/// Builds the schema of an object with these fields. Fields are required by default.
+fn build_object_schema(fields: &YamlNode) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for entry in map_entries(fields) {
+    for entry in list_map_entries(fields) {
         properties.insert(entry.key.to_string(), convert_field_schema(&entry.value));
         if entry.value.get("required").is_none_or(|node| value_of(node) != false) {
             required.push(Value::from(&*entry.key));
@@ -49,12 +50,12 @@ fn object_schema(fields: &YamlNode) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
 }
 
-/// Converts a field.
+/// Converts the declaration of a field to a schema.
 fn convert_field_schema(node: &YamlNode) -> Value {
     let mut schema = Map::new();
     let kind = node.get("type").map(value_of).unwrap_or_default();
     if kind.is_string() {
-        let kind = if is_set(node, "nullable") {
+        let kind = if is_key_true(node, "nullable") {
             json!([kind, "null"])
         } else {
             kind
@@ -67,16 +68,18 @@ fn convert_field_schema(node: &YamlNode) -> Value {
         }
     }
     if let Some(Value::Array(mut words)) = node.get("enum").map(value_of) {
-        if is_set(node, "nullable") {
+        if is_key_true(node, "nullable") {
             words.push(Value::Null);
         }
         schema.insert("enum".to_owned(), Value::Array(words));
     }
-    if let Some(items) = node.get("items").filter(|items| !map_entries(items).is_empty()) {
+    if let Some(items) = node.get("items").filter(|items| !list_map_entries(items).is_empty()) {
         schema.insert("items".to_owned(), convert_field_schema(items));
     }
-    if let Some(inner) = node.get("properties").filter(|inner| !map_entries(inner).is_empty())
-        && let Value::Object(inner) = object_schema(inner)
+    if let Some(inner) = node
+        .get("properties")
+        .filter(|inner| !list_map_entries(inner).is_empty())
+        && let Value::Object(inner) = build_object_schema(inner)
     {
         schema.extend(inner);
     }

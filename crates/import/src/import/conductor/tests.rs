@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::super::{ImportContext, ImportResult, import_ensemble};
-use super::template_names::{NamedStep, StepOutputForm, WorkflowNames};
+use super::template_names::{StepOutputForm, TemplateStep, WorkflowTemplateNames};
 use super::{expression, jinja};
 use ensemble_language::check;
 use ensemble_language::diagnostic::FindingSeverity;
@@ -14,7 +14,7 @@ use ensemble_language::loader;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::SourceText;
 
-fn names() -> WorkflowNames {
+fn names() -> WorkflowTemplateNames {
     let value = |text: &str| jinja::template_to_expression(text);
     let steps = [
         ("raw", StepOutputForm::Model { raw: true }),
@@ -65,13 +65,13 @@ fn names() -> WorkflowNames {
         ),
     ];
     let steps = steps.into_iter().map(|(name, reads)| {
-        let step = NamedStep {
+        let step = TemplateStep {
             new: name.to_owned(),
             reads,
         };
         (name.to_owned(), step)
     });
-    WorkflowNames {
+    WorkflowTemplateNames {
         steps: steps.collect(),
         name: "flow".to_owned(),
         description: "it's one".to_owned(),
@@ -140,7 +140,7 @@ fn names_in_templates_are_replaced_and_the_rest_stays() {
         ),
     ];
     for (old, new) in rows {
-        let is = jinja::convert_names(old, &names(), None).unwrap_or_else(|why| panic!("{old}: {why}"));
+        let is = jinja::convert_template_names(old, &names(), None).unwrap_or_else(|why| panic!("{old}: {why}"));
         assert_eq!(is, new, "{old}");
     }
 }
@@ -157,7 +157,7 @@ fn what_cannot_be_read_is_refused() {
         "{{ self.output }}",
         "{{ pair.outputs.other }}",
     ] {
-        assert!(jinja::convert_names(text, &names(), None).is_err(), "{text}");
+        assert!(jinja::convert_template_names(text, &names(), None).is_err(), "{text}");
     }
 }
 
@@ -182,7 +182,8 @@ fn conditions_become_expressions() {
         ("{{ output.text.startswith('x') }}", "output.text.startswith('x')"),
     ];
     for (old, new) in rows {
-        let is = expression::convert_condition(old, &names(), "typed").unwrap_or_else(|why| panic!("{old}: {why}"));
+        let is =
+            expression::convert_route_condition(old, &names(), "typed").unwrap_or_else(|why| panic!("{old}: {why}"));
         assert_eq!(is.text, new, "{old}");
         assert_eq!(
             is.reads_others,
@@ -198,7 +199,7 @@ fn conditions_become_expressions() {
         "",
     ] {
         assert!(
-            expression::convert_condition(text, &names(), "typed").is_err(),
+            expression::convert_route_condition(text, &names(), "typed").is_err(),
             "{text}"
         );
     }

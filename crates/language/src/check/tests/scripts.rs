@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{loaded, show};
-use crate::check::{CheckContext, OutputKeys, ReadScriptKey, ScriptName, ScriptText, check_with_context};
+use crate::check::{CheckContext, OutputKeys, ScriptName, ScriptText, ScriptVariableKeyRead, check_with_context};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::{Agent, Ensemble, ModelProfile};
 
@@ -162,7 +162,7 @@ fn reading(reads: &[&str]) -> ScriptText {
     for read in reads {
         match (read.strip_prefix("f:"), read.split_once('.')) {
             (Some(name), _) => text.free_in_functions.push(named(name)),
-            (None, Some((variable, key))) => text.keys.push(ReadScriptKey {
+            (None, Some((variable, key))) => text.keys.push(ScriptVariableKeyRead {
                 variable: variable.to_owned(),
                 key: named(key),
                 may_be_missing: false,

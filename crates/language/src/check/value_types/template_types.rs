@@ -136,7 +136,7 @@ fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &En
 /// Returns the type of `history` in templates, which contains fewer fields than in conditions.
 fn template_history_type(of_conditions: &ValueType) -> ValueType {
     let entry = of_conditions.list_item_type().cloned().unwrap_or_default();
-    let fields = ExecutionHistory::FIELDS.map(|field| (field.to_owned(), entry.key_type(field)));
+    let fields = ExecutionHistory::REPRODUCIBLE_FIELDS.map(|field| (field.to_owned(), entry.key_type(field)));
     ValueType::list_with_items(ValueType::map_with_fields(MapFields::with_exact_keys(fields)))
 }
 

@@ -185,7 +185,7 @@ fn infer_inputs_type(ensemble: &Ensemble) -> ValueType {
 /// Infers the type of `executions`: for each agent a count up to the smallest limit on its executions.
 fn infer_executions_type(graph: &CheckGraph<'_>) -> ValueType {
     let limits = &graph.ensemble.limits;
-    let possible = idle_turns::max_executions(graph);
+    let possible = idle_turns::max_executions_by_agent(graph);
     let max_count = |at: usize| {
         let agent = graph.agent_at(at);
         let caps = limits.max_agent_executions.iter();

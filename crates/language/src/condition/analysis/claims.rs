@@ -16,15 +16,15 @@ use crate::source::Span;
 
 /// The logical formula by which the result of a condition follows from the results of its claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClaimLogic {
+pub enum ClaimFormula {
     /// The claim with this index in the list.
     Claim(usize),
     /// The negation.
-    Not(Box<ClaimLogic>),
+    Not(Box<ClaimFormula>),
     /// True if all of them are true; evaluated from left to right until one is false.
-    And(Vec<ClaimLogic>),
+    And(Vec<ClaimFormula>),
     /// True if one of them is true; evaluated from left to right until one is true.
-    Or(Vec<ClaimLogic>),
+    Or(Vec<ClaimFormula>),
 }
 
 /// A part of a condition that is evaluated to true or false on its own.
@@ -83,21 +83,21 @@ impl ConditionClaim {
 
 impl Condition {
     /// Splits the condition into claims, and returns how its result follows from them.
-    pub fn split_into_claims(&self) -> (ClaimLogic, Vec<ConditionClaim>) {
+    pub fn split_into_claims(&self) -> (ClaimFormula, Vec<ConditionClaim>) {
         let mut list = Vec::new();
         let claims = self.collect_claims(&self.expr, &mut list);
         (claims, list)
     }
 
     /// Adds the claims of the expression to `list`, and returns how its result follows from them.
-    fn collect_claims(&self, expr: &ConditionExpr, list: &mut Vec<ConditionClaim>) -> ClaimLogic {
+    fn collect_claims(&self, expr: &ConditionExpr, list: &mut Vec<ConditionClaim>) -> ClaimFormula {
         match &expr.kind {
             ExprKind::Not(operand) => negate_claims(self.collect_claims(operand, list)),
             ExprKind::And(operands) => {
-                ClaimLogic::And(operands.iter().map(|one| self.collect_claims(one, list)).collect())
+                ClaimFormula::And(operands.iter().map(|one| self.collect_claims(one, list)).collect())
             }
             ExprKind::Or(operands) => {
-                ClaimLogic::Or(operands.iter().map(|one| self.collect_claims(one, list)).collect())
+                ClaimFormula::Or(operands.iter().map(|one| self.collect_claims(one, list)).collect())
             }
             ExprKind::Compare(left, rest) if let [(comparison, right)] = rest.as_slice() => {
                 self.add_comparison_claim(expr, left, *comparison, right, list)
@@ -115,8 +115,8 @@ impl Condition {
         comparison: ComparisonOperator,
         right: &ConditionExpr,
         list: &mut Vec<ConditionClaim>,
-    ) -> ClaimLogic {
-        let plain = is_plain_value(left) && is_plain_value(right);
+    ) -> ClaimFormula {
+        let plain = is_constant_or_read(left) && is_constant_or_read(right);
         let (opposite, said, first, second) = match comparison {
             ComparisonOperator::Different => (true, ComparisonOperator::Equal, left, right),
             ComparisonOperator::NotIn => (true, ComparisonOperator::In, left, right),
@@ -141,7 +141,7 @@ impl Condition {
     }
 
     /// Adds the expression as a claim to `list`. Claims with the same `identity` have the same result.
-    fn add_claim(&self, expr: &ConditionExpr, identity: String, list: &mut Vec<ConditionClaim>) -> ClaimLogic {
+    fn add_claim(&self, expr: &ConditionExpr, identity: String, list: &mut Vec<ConditionClaim>) -> ClaimFormula {
         let EmittedScript {
             script,
             sites,
@@ -163,7 +163,7 @@ impl Condition {
             },
             reads,
         });
-        ClaimLogic::Claim(list.len() - 1)
+        ClaimFormula::Claim(list.len() - 1)
     }
 
     /// Returns the text of a part with balanced parentheses. The span of a part may include only one of two parentheses.
@@ -193,15 +193,15 @@ pub(crate) fn include_matching_parentheses(text: &str, span: Span) -> Span {
 }
 
 /// Negates the formula, and removes a double negation.
-fn negate_claims(claims: ClaimLogic) -> ClaimLogic {
+fn negate_claims(claims: ClaimFormula) -> ClaimFormula {
     match claims {
-        ClaimLogic::Not(inner) => *inner,
-        other => ClaimLogic::Not(Box::new(other)),
+        ClaimFormula::Not(inner) => *inner,
+        other => ClaimFormula::Not(Box::new(other)),
     }
 }
 
 /// Returns whether the expression is a constant, or a value that is read without a calculation.
-fn is_plain_value(expr: &ConditionExpr) -> bool {
+fn is_constant_or_read(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Nothing
         | ExprKind::Bool(_)
@@ -209,15 +209,15 @@ fn is_plain_value(expr: &ConditionExpr) -> bool {
         | ExprKind::Float(_)
         | ExprKind::Text(_)
         | ExprKind::Variable(_) => true,
-        ExprKind::Sign(_, operand) => is_plain_value(operand),
+        ExprKind::Sign(_, operand) => is_constant_or_read(operand),
         ExprKind::Chain(base, suffixes) => {
-            is_plain_value(base)
+            is_constant_or_read(base)
                 && suffixes.iter().all(|suffix| match &suffix.kind {
                     ChainStepKind::Member(_) => true,
-                    ChainStepKind::Index(at) => is_plain_value(at),
-                    ChainStepKind::Slice(from, to) => from.iter().chain(to).all(is_plain_value),
+                    ChainStepKind::Index(at) => is_constant_or_read(at),
+                    ChainStepKind::Slice(from, to) => from.iter().chain(to).all(is_constant_or_read),
                     ChainStepKind::Method(function, arguments) => {
-                        function.has_own_name("get") && arguments.iter().all(is_plain_value)
+                        function.has_own_name("get") && arguments.iter().all(is_constant_or_read)
                     }
                 })
         }

@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 use super::super::expression::tree::{ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind};
 use super::super::functions::ConditionFunction;
 use super::super::{Condition, ValueExpression, parse_condition};
-use super::paths::find_path_skipping;
+use super::paths::find_literal_path_skipping;
 use super::polarity::{boundary_step, swap_comparison_sides, visit_one_solution};
 
 /// A value that a condition reads, with the requirement that gives the condition a wanted answer.
@@ -58,7 +58,7 @@ pub enum RequiredValue {
 
 impl Condition {
     /// Returns requirements on the values that together give the condition this answer. Skips parts that cannot be inverted.
-    pub fn required_values(text: &str, answer: bool) -> Vec<ValueRequirement> {
+    pub fn list_value_requirements(text: &str, answer: bool) -> Vec<ValueRequirement> {
         let mut demands = Vec::new();
         if let Ok(expr) = parse_condition(text) {
             visit_one_solution(&expr, answer, &mut |part, answer| {
@@ -239,7 +239,7 @@ fn requirement_on_path(expr: &ConditionExpr, kind: RequiredValue) -> Option<Valu
 
 /// Returns the variable and the keys, if the expression reads exactly one value that examples can fill.
 fn find_example_path(expr: &ConditionExpr) -> Option<(ExampleVariable, Vec<String>)> {
-    let (variable, path) = find_path_skipping(expr, &keeps_example_value)?;
+    let (variable, path) = find_literal_path_skipping(expr, &keeps_example_value)?;
     let of = match variable {
         ConditionVariable::Output => ExampleVariable::Output,
         ConditionVariable::Outputs => ExampleVariable::Outputs,
@@ -277,7 +277,7 @@ mod tests {
     use crate::condition::Condition;
 
     fn shown(text: &str, answer: bool) -> Vec<(String, RequiredValue)> {
-        let demands = Condition::required_values(text, answer);
+        let demands = Condition::list_value_requirements(text, answer);
         let shown = |ValueRequirement {
                          variable: of,
                          path,

@@ -10,8 +10,8 @@ impl ParsedCondition {
     pub fn is_exclusive_with(&self, agent: usize, other: &Self, other_agent: usize) -> bool {
         let conjunction = format!(
             "({}\n) and ({}\n)",
-            self.replace_output_variable(agent),
-            other.replace_output_variable(other_agent)
+            self.text_with_output_placeholder(agent),
+            other.text_with_output_placeholder(other_agent)
         );
         Condition::parse(&conjunction).is_ok_and(|both| both.static_result() == StaticResult::AlwaysFalse)
     }
@@ -29,7 +29,7 @@ impl ParsedCondition {
     }
 
     /// Returns the text with a placeholder for `output`: equal placeholders for the same agent, and different from any user's text.
-    fn replace_output_variable(&self, agent: usize) -> String {
+    fn text_with_output_placeholder(&self, agent: usize) -> String {
         let mut spans = Vec::new();
         visit_variables(&self.expr, &mut |expr, variable| {
             if variable == ConditionVariable::Output {

@@ -5,18 +5,18 @@ use super::super::functions::ConditionFunction;
 
 /// Returns the variable and the keys of an expression that only looks up literal keys.
 pub(in super::super) fn find_literal_path(expr: &ConditionExpr) -> Option<(ConditionVariable, Vec<String>)> {
-    find_path_skipping(expr, &|_| false)
+    find_literal_path_skipping(expr, &|_| false)
 }
 
 /// Returns the variable and the keys of an expression that looks up literal keys. Ignores calls of functions for which `is_skipped` is true.
-pub(super) fn find_path_skipping(
+pub(super) fn find_literal_path_skipping(
     expr: &ConditionExpr,
     is_skipped: &dyn Fn(&ConditionFunction) -> bool,
 ) -> Option<(ConditionVariable, Vec<String>)> {
     match &expr.kind {
         ExprKind::Variable(variable) => Some((*variable, Vec::new())),
         ExprKind::Chain(base, suffixes) => {
-            let (variable, mut keys) = find_path_skipping(base, is_skipped)?;
+            let (variable, mut keys) = find_literal_path_skipping(base, is_skipped)?;
             for suffix in suffixes {
                 match &suffix.kind {
                     ChainStepKind::Method(function, _) if is_skipped(function) => {}
@@ -26,10 +26,10 @@ pub(super) fn find_path_skipping(
             Some((variable, keys))
         }
         ExprKind::Call(function, arguments) if is_skipped(function) => {
-            find_path_skipping(arguments.first()?, is_skipped)
+            find_literal_path_skipping(arguments.first()?, is_skipped)
         }
         ExprKind::Call(function, arguments) if function.has_own_name("get") => {
-            let (variable, mut keys) = find_path_skipping(arguments.first()?, is_skipped)?;
+            let (variable, mut keys) = find_literal_path_skipping(arguments.first()?, is_skipped)?;
             keys.push(as_literal_text(arguments.get(1)?)?);
             Some((variable, keys))
         }

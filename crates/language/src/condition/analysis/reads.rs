@@ -15,7 +15,7 @@ use crate::condition::{ConditionRead, ConditionSnapshot, PartValues};
 use crate::source::Span;
 
 /// Returns the value of a variable in the snapshot.
-pub(crate) fn read_variable(variable: ConditionVariable, facts: &ConditionSnapshot) -> ConditionValue {
+pub(crate) fn variable_value(variable: ConditionVariable, facts: &ConditionSnapshot) -> ConditionValue {
     match variable {
         ConditionVariable::Context => ConditionValue::Map(MapValue::Context(facts.context.clone())),
         ConditionVariable::Output => facts
@@ -92,7 +92,7 @@ fn collect_reads<'a>(expr: &'a ConditionExpr, spans: &mut Vec<(Span, &'a Conditi
     match &expr.kind {
         ExprKind::Variable(_) => spans.push((expr.span, expr, 0)),
         ExprKind::Call(..) if is_lookup_call(expr) => spans.push((expr.span, expr, 0)),
-        ExprKind::Compare(key, rest) if is_key_question(key, rest) => spans.push((expr.span, expr, 0)),
+        ExprKind::Compare(key, rest) if is_literal_key_membership(key, rest) => spans.push((expr.span, expr, 0)),
         ExprKind::Chain(base, suffixes) if matches!(base.kind, ExprKind::Variable(_)) => {
             let steps = suffixes.iter().take_while(|suffix| is_path_step(suffix)).count();
             let end = steps.checked_sub(1).map_or(base.span.end, |at| suffixes[at].end);
@@ -115,7 +115,7 @@ fn collect_reads<'a>(expr: &'a ConditionExpr, spans: &mut Vec<(Span, &'a Conditi
 }
 
 /// Returns whether the comparison asks for a literal key in a variable: `'key' in context`.
-fn is_key_question(key: &ConditionExpr, rest: &[(ComparisonOperator, ConditionExpr)]) -> bool {
+fn is_literal_key_membership(key: &ConditionExpr, rest: &[(ComparisonOperator, ConditionExpr)]) -> bool {
     matches!(rest, [(ComparisonOperator::In | ComparisonOperator::NotIn, place)] if is_variable_path(place))
         && matches!(key.kind, ExprKind::Text(_))
 }
@@ -196,7 +196,7 @@ fn evaluate_read(expr: &ConditionExpr, steps: usize, facts: &ConditionSnapshot) 
             let arguments = arguments.iter().map(|argument| evaluate_whole(argument, facts));
             (function.run)(&arguments.collect::<Result<Vec<_>, _>>()?)
         }
-        ExprKind::Variable(name) => Ok(read_variable(*name, facts)),
+        ExprKind::Variable(name) => Ok(variable_value(*name, facts)),
         ExprKind::Nothing => Ok(ConditionValue::Nothing),
         ExprKind::Bool(value) => Ok(ConditionValue::Bool(*value)),
         ExprKind::Int(value) => Ok(ConditionValue::Int(*value)),
@@ -249,13 +249,13 @@ pub struct ConditionKeyRead {
 /// Returns the literal keys by which the expression reads members of these variables.
 pub(crate) fn list_literal_key_reads(expr: &ConditionExpr, of: &[ConditionVariable]) -> Vec<ConditionKeyRead> {
     let (mut keys, mut asked) = (Vec::new(), Vec::new());
-    collect_presence_checks(expr, &mut asked);
+    collect_null_checked_spans(expr, &mut asked);
     collect_read_keys(expr, of, &asked, &mut keys);
     keys
 }
 
 /// Adds the spans of reads that an operator compares with nothing.
-fn collect_presence_checks(expr: &ConditionExpr, asked: &mut Vec<Span>) {
+fn collect_null_checked_spans(expr: &ConditionExpr, asked: &mut Vec<Span>) {
     match &expr.kind {
         ExprKind::Compare(first, rest) => {
             let mut left = &**first;
@@ -272,7 +272,7 @@ fn collect_presence_checks(expr: &ConditionExpr, asked: &mut Vec<Span>) {
         }
         _ => {}
     }
-    expr.visit_parts(&mut |part| collect_presence_checks(part, asked));
+    expr.visit_parts(&mut |part| collect_null_checked_spans(part, asked));
 }
 
 /// Returns the agents whose executions are counted or whose outputs are read by a literal name, with the span of each name.

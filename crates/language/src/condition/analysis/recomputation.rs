@@ -8,7 +8,7 @@ use super::polarity::visit_sufficient_parts;
 
 impl ParsedCondition {
     /// Returns the literal keys of the context that the condition reads, if its result depends on nothing else but the inputs.
-    pub fn list_sole_context_keys(&self) -> Option<Vec<ConditionKeyRead>> {
+    pub fn list_context_keys_if_sole(&self) -> Option<Vec<ConditionKeyRead>> {
         let (mut context, mut others) = (0, 0);
         count_variable_uses(&self.expr, &mut context, &mut others);
         let keys = reads::list_literal_key_reads(&self.expr, &[ConditionVariable::Context]);

@@ -18,7 +18,7 @@ use crate::condition::expression::tree::{
 use crate::condition::functions::ConditionFunction;
 use crate::source::Span;
 
-pub(crate) use sites::{EvaluationSite, ReadSource};
+pub(crate) use sites::{EvaluationSite, KeyReadSource};
 
 /// Chains up to this length are translated to nested calls, if their operands are not deep.
 const MAX_NESTED_OPERANDS: usize = 4;

@@ -11,8 +11,8 @@ use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, OptimizationLevel, Positi
 use crate::condition::evaluation::notes::{note_missing_key, note_unequal_types};
 use crate::condition::evaluation::operators::{
     ArithmeticOperator, OperatorError, OperatorResult, add_item_work, apply_arithmetic, are_equal, check_item_work,
-    check_list_length, check_plus_operand, check_truth, compare_order, contains_value, get_indexed_item, get_member,
-    get_slice, list_iterated_items, negate_number,
+    check_list_length, compare_order, contains_value, get_indexed_item, get_member, get_slice, list_iterated_items,
+    negate_number, truth_unless_false_word, unary_plus,
 };
 use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
 use crate::condition::functions::FUNCTIONS;
@@ -61,10 +61,10 @@ fn build_engine() -> Engine {
 fn register_truth(engine: &mut Engine) {
     engine
         .register_fn("truth", |site: INT, value: Dynamic| {
-            attach_site(site, check_truth(&value.into()))
+            attach_site(site, truth_unless_false_word(&value.into()))
         })
         .register_fn("untrue", |site: INT, value: Dynamic| {
-            attach_site(site, check_truth(&value.into()).map(|truth| !truth))
+            attach_site(site, truth_unless_false_word(&value.into()).map(|truth| !truth))
         })
         .register_fn("missing", |_: INT, value: Dynamic| value.is_unit())
         .register_fn("present", |value: Dynamic| !value.is_unit())
@@ -89,7 +89,7 @@ fn register_arithmetic(engine: &mut Engine) {
             attach_site_to_value(site, negate_number(&a.into()))
         })
         .register_fn("plus", |site: INT, a: Dynamic| {
-            attach_site_to_value(site, check_plus_operand(&a.into()))
+            attach_site_to_value(site, unary_plus(&a.into()))
         });
 }
 
@@ -109,10 +109,10 @@ fn register_comparisons(engine: &mut Engine) {
     }
     engine
         .register_fn("equal", |site: INT, a: Dynamic, b: Dynamic| {
-            compare_and_note(site, &a.into(), &b.into())
+            are_equal_and_note(site, &a.into(), &b.into())
         })
         .register_fn("different", |site: INT, a: Dynamic, b: Dynamic| {
-            !compare_and_note(site, &a.into(), &b.into())
+            !are_equal_and_note(site, &a.into(), &b.into())
         })
         .register_fn("within", |site: INT, a: Dynamic, b: Dynamic| {
             attach_site(site, contains_value(&b.into(), &a.into()))
@@ -123,7 +123,7 @@ fn register_comparisons(engine: &mut Engine) {
 }
 
 /// Returns whether the values are equal. Notes a comparison of types that are never equal.
-fn compare_and_note(site: INT, a: &ConditionValue, b: &ConditionValue) -> bool {
+fn are_equal_and_note(site: INT, a: &ConditionValue, b: &ConditionValue) -> bool {
     let is_equal = are_equal(a, b);
     if !is_equal {
         note_unequal_types(site, a, b);

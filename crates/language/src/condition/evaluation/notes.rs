@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use rhai::INT;
 
-use crate::condition::evaluation::code::{EvaluationSite, ReadSource};
+use crate::condition::evaluation::code::{EvaluationSite, KeyReadSource};
 use crate::condition::evaluation::report::{clip_for_message, render_value};
 use crate::condition::evaluation::value::ConditionValue;
 
@@ -35,13 +35,13 @@ pub struct EvaluationNote {
     pub expression: String,
     /// The key that is missing; empty for a comparison.
     pub key: String,
-    place: NoteSubject,
+    place: EvaluationNoteSubject,
     words: String,
 }
 
 /// The subject of a note.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum NoteSubject {
+enum EvaluationNoteSubject {
     Output,
     Named(String),
     Comparison,
@@ -56,11 +56,13 @@ impl EvaluationNote {
             clip_for_message(&words.join(" "))
         };
         let place = match &site.place {
-            _ if note.key.is_empty() => NoteSubject::Comparison,
-            ReadSource::Output => NoteSubject::Output,
-            ReadSource::OutputOf(agent) => NoteSubject::Named(format!("the output of `{agent}`")),
-            ReadSource::Context => NoteSubject::Named("the context".to_owned()),
-            ReadSource::Value => NoteSubject::Named(format!("`{}`", part(site.operand.start, site.operand.end))),
+            _ if note.key.is_empty() => EvaluationNoteSubject::Comparison,
+            KeyReadSource::Output => EvaluationNoteSubject::Output,
+            KeyReadSource::OutputOf(agent) => EvaluationNoteSubject::Named(format!("the output of `{agent}`")),
+            KeyReadSource::Context => EvaluationNoteSubject::Named("the context".to_owned()),
+            KeyReadSource::Value => {
+                EvaluationNoteSubject::Named(format!("`{}`", part(site.operand.start, site.operand.end)))
+            }
         };
         Some(Self {
             expression: part(site.span.start, site.span.end),
@@ -81,7 +83,7 @@ impl EvaluationNote {
     }
 
     /// Returns whether the sentence is about the same read. The end of a sentence depends on the value that was read.
-    pub fn is_described_by(&self, sentence: &str) -> bool {
+    pub fn is_same_read_as_sentence(&self, sentence: &str) -> bool {
         sentence.starts_with(&self.describe_read_start(None))
     }
 
@@ -89,10 +91,10 @@ impl EvaluationNote {
     fn describe_read_start(&self, dependency: Option<&str>) -> String {
         let Self { expression, key, .. } = self;
         let place = match (&self.place, dependency) {
-            (NoteSubject::Comparison, _) => return format!("`{expression}`: "),
-            (NoteSubject::Named(name), _) => name.clone(),
-            (NoteSubject::Output, Some(agent)) => format!("the output of `{agent}`"),
-            (NoteSubject::Output, None) => "the output".to_owned(),
+            (EvaluationNoteSubject::Comparison, _) => return format!("`{expression}`: "),
+            (EvaluationNoteSubject::Named(name), _) => name.clone(),
+            (EvaluationNoteSubject::Output, Some(agent)) => format!("the output of `{agent}`"),
+            (EvaluationNoteSubject::Output, None) => "the output".to_owned(),
         };
         format!("`{expression}`: {place} has no `{}`; ", clip_for_message(key))
     }
@@ -112,7 +114,7 @@ pub(crate) fn reset_notes() {
 pub(crate) fn note_missing_key(site: INT, base: &ConditionValue, key: &str) {
     let ConditionValue::Map(map) = base else { return };
     if !map.contains_key(key) {
-        add_note(site, key, || match map.len() {
+        add_note_once_per_key(site, key, || match map.len() {
             0 => "it is empty".to_owned(),
             count => {
                 let keys = map.list_first_keys(MAX_NAMED_KEYS);
@@ -130,7 +132,7 @@ pub(crate) fn note_missing_key(site: INT, base: &ConditionValue, key: &str) {
 pub(crate) fn note_unequal_types(site: INT, a: &ConditionValue, b: &ConditionValue) {
     use ConditionValue::{Bool, Float, Int, Text};
     if let (Text(_), Bool(_) | Int(_) | Float(_)) | (Bool(_) | Int(_) | Float(_), Text(_)) = (a, b) {
-        add_note(site, "", || {
+        add_note_once_per_key(site, "", || {
             format!(
                 "{} is {} and {} is {}, so they are never equal",
                 render_value(a),
@@ -143,7 +145,7 @@ pub(crate) fn note_unequal_types(site: INT, a: &ConditionValue, b: &ConditionVal
 }
 
 /// Adds a note, unless the limit is reached or a note about the same site and key exists.
-fn add_note(site: INT, key: &str, words: impl FnOnce() -> String) {
+fn add_note_once_per_key(site: INT, key: &str, words: impl FnOnce() -> String) {
     let Ok(site) = usize::try_from(site) else { return };
     NOTES.with_borrow_mut(|notes| {
         let is_known = notes.iter().any(|note| note.site == site && note.key == key);

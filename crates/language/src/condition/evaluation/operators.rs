@@ -72,7 +72,7 @@ pub(crate) fn is_false_word(text: &str) -> bool {
 }
 
 /// Returns the truth value, as in Python. # Errors: the value is a text that is a word for false.
-pub(crate) fn check_truth(value: &ConditionValue) -> Result<bool, OperatorError> {
+pub(crate) fn truth_unless_false_word(value: &ConditionValue) -> Result<bool, OperatorError> {
     match value {
         ConditionValue::Text(text) if is_false_word(text.as_str()) => Err(OperatorError::Operand(format!(
             "is the string {}, which would count as true: {COMPARE_HELP}",
@@ -133,7 +133,7 @@ pub(crate) fn apply_arithmetic(operator: ArithmeticOperator, a: &ConditionValue,
         Some(NumberPair::Ints(a, b)) => calculate_ints(operator, a, b),
         Some(NumberPair::Floats(a, b)) => calculate_floats(operator, a, b),
         None => {
-            let (does, symbol) = operator_words(operator);
+            let (does, symbol) = operator_verb_and_symbol(operator);
             fail_with(format!(
                 "cannot {does} {} and {}: {} {symbol} {}",
                 a.type_name_with_article(),
@@ -146,7 +146,7 @@ pub(crate) fn apply_arithmetic(operator: ArithmeticOperator, a: &ConditionValue,
 }
 
 /// Returns the verb and the symbol of the operator, for messages.
-fn operator_words(operator: ArithmeticOperator) -> (&'static str, &'static str) {
+fn operator_verb_and_symbol(operator: ArithmeticOperator) -> (&'static str, &'static str) {
     match operator {
         ArithmeticOperator::Add => ("add", "+"),
         ArithmeticOperator::Subtract => ("subtract", "-"),
@@ -209,7 +209,7 @@ fn calculate_ints(operator: ArithmeticOperator, a: i64, b: i64) -> OperatorResul
             })
         }
     };
-    let (_, symbol) = operator_words(operator);
+    let (_, symbol) = operator_verb_and_symbol(operator);
     exact
         .map(ConditionValue::Int)
         .ok_or_else(|| OperatorError::Message(format!("the integer is too large: {a} {symbol} {b}")))
@@ -234,7 +234,7 @@ fn calculate_floats(operator: ArithmeticOperator, a: f64, b: f64) -> OperatorRes
             }
         }
     };
-    let (_, symbol) = operator_words(operator);
+    let (_, symbol) = operator_verb_and_symbol(operator);
     check_finite(result, || format!("{a} {symbol} {b}"))
 }
 
@@ -249,7 +249,7 @@ pub(crate) fn check_finite(result: f64, written: impl FnOnce() -> String) -> Ope
 
 /// Returns the error about a division of `a` by zero.
 fn fail_division_by_zero(operator: ArithmeticOperator, a: &ConditionValue) -> OperatorResult {
-    let (_, symbol) = operator_words(operator);
+    let (_, symbol) = operator_verb_and_symbol(operator);
     fail_with(format!("division by zero: {} {symbol} 0", render_value(a)))
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn negate_number(a: &ConditionValue) -> OperatorResult {
 }
 
 /// Returns the number unchanged: `+a`. # Errors: the operand is no number.
-pub(crate) fn check_plus_operand(a: &ConditionValue) -> OperatorResult {
+pub(crate) fn unary_plus(a: &ConditionValue) -> OperatorResult {
     match a {
         ConditionValue::Int(_) | ConditionValue::Float(_) => Ok(a.clone()),
         _ => fail_with(format!(
@@ -406,7 +406,7 @@ pub(crate) fn get_member(base: &ConditionValue, name: &str) -> OperatorResult {
     match base {
         ConditionValue::Map(map) => match map.get(name) {
             Some(value) => Ok(value),
-            None => get_missing_member(map, name),
+            None => nothing_or_unknown_field_error(map, name),
         },
         ConditionValue::Nothing => Err(OperatorError::Nothing(format!("is None, so it has no member `{name}`"))),
         ConditionValue::Text(text) if name == "len" => Ok(size_to_value(text.as_str().chars().count())),
@@ -420,7 +420,7 @@ pub(crate) fn get_member(base: &ConditionValue, name: &str) -> OperatorResult {
 }
 
 /// Returns nothing for a missing key. # Errors: the map is an execution, whose fields are fixed.
-fn get_missing_member(map: &MapValue, name: &str) -> OperatorResult {
+fn nothing_or_unknown_field_error(map: &MapValue, name: &str) -> OperatorResult {
     match map {
         MapValue::Entry(history, _) => Err(OperatorError::Operand(format!(
             "is an execution, which has no field `{name}`; its fields are {}",
@@ -440,7 +440,7 @@ pub(crate) fn get_indexed_item(base: &ConditionValue, index: &ConditionValue) ->
     match (base, index) {
         (ConditionValue::Map(map), ConditionValue::Text(key)) => match map.get(key.as_str()) {
             Some(value) => Ok(value),
-            None => get_missing_member(map, key.as_str()),
+            None => nothing_or_unknown_field_error(map, key.as_str()),
         },
         (ConditionValue::List(list), _) if as_whole_number(index).is_some() => {
             let item = as_whole_number(index)

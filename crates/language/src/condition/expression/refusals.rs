@@ -156,7 +156,7 @@ pub(crate) fn unexpected_token_error(
                 Some(ConditionTokenKind::Name(before)) if !is_reserved(before) => {
                     adjacent_names_help(before, name, expected)
                 }
-                _ => suggest_operator_word(name).unwrap_or_else(|| expected.to_owned()),
+                _ => operator_word_question(name).unwrap_or_else(|| expected.to_owned()),
             });
             (format!("unexpected `{}`", clip_for_message(name)), help)
         }
@@ -174,7 +174,7 @@ pub(crate) fn unexpected_token_error(
 
 /// Returns the help for two names without an operator between them.
 fn adjacent_names_help(before: &str, name: &str, expected: &str) -> String {
-    suggest_operator_word(name)
+    operator_word_question(name)
         .or_else(|| find_reserved_help(before))
         .unwrap_or_else(|| expected.to_owned())
 }
@@ -188,7 +188,7 @@ fn find_reserved_help(name: &str) -> Option<String> {
 }
 
 /// Returns the question `did you mean …?` with a similar operator word.
-fn suggest_operator_word(name: &str) -> Option<String> {
+fn operator_word_question(name: &str) -> Option<String> {
     find_similar_word(name, ["and", "or", "not", "in", "is", "if", "else"].into_iter())
         .map(|word| format!("did you mean `{word}`?"))
 }

@@ -4,8 +4,8 @@ use rhai::ImmutableString;
 
 use crate::condition::evaluation::operators::{
     ArithmeticOperator, COMPARE_HELP, OperatorError, OperatorResult, STRING_TOO_LONG, apply_arithmetic, are_equal,
-    as_whole_number, charge_text_work, check_finite, check_list_length, check_truth, compare_order, fail_with,
-    get_indexed_item, resolve_index, size_to_value,
+    as_whole_number, charge_text_work, check_finite, check_list_length, compare_order, fail_with, get_indexed_item,
+    resolve_index, size_to_value, truth_unless_false_word,
 };
 use crate::condition::evaluation::report::render_value;
 use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
@@ -14,7 +14,7 @@ use crate::condition::{ITEM_LIMIT, STRING_LIMIT};
 /// Returns whether an item of the list has the truth value `wanted`. Does not evaluate the items after it.
 pub(super) fn has_item_with_truth(items: &ConditionValue, wanted: bool) -> Result<bool, OperatorError> {
     for item in expect_list(items)?.iter() {
-        let is_true = check_truth(&item).map_err(|_| {
+        let is_true = truth_unless_false_word(&item).map_err(|_| {
             OperatorError::Message(format!(
                 "the item {} of the list would count as true: {COMPARE_HELP}",
                 render_value(&item)

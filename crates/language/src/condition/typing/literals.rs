@@ -39,7 +39,7 @@ fn check_literals(expr: &ConditionExpr, asked: bool) -> Result<(), CompileError>
         ExprKind::Call(function, arguments) if let Some(searched) = as_any_all_comprehension(function, arguments) => {
             check_comprehension_literals(searched, true)
         }
-        _ => check_part_literals(expr),
+        _ => check_literals_in_parts(expr),
     }
 }
 
@@ -54,7 +54,7 @@ fn check_comprehension_literals(comprehension: &Comprehension, asked: bool) -> R
 }
 
 /// Checks the parts of an expression that does not ask for their truth.
-fn check_part_literals(expr: &ConditionExpr) -> Result<(), CompileError> {
+fn check_literals_in_parts(expr: &ConditionExpr) -> Result<(), CompileError> {
     let mut result = Ok(());
     expr.visit_parts(&mut |part| {
         if result.is_ok() {

@@ -44,7 +44,7 @@ impl<'a> PartVariables<'a> {
     }
 
     /// Returns the variable with this name, if only parts have the variable.
-    pub(crate) fn find_variable(self, name: &str) -> Option<ConditionVariable> {
+    pub(crate) fn find_part_variable(self, name: &str) -> Option<ConditionVariable> {
         match self.item? {
             item if item == name => Some(ConditionVariable::Item),
             _ => (name == Self::PART).then_some(ConditionVariable::Part),

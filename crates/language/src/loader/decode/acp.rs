@@ -7,7 +7,7 @@ use crate::loader::document::YamlContent;
 use crate::loader::findings::LimitedFindingList;
 use crate::loader::key_messages::quote_excerpt;
 use crate::loader::section_fields::SectionFields;
-use crate::loader::value_decoders::{NodeCursor, decode_filled_text, decode_list, decode_text, decode_word};
+use crate::loader::value_decoders::{NodeCursor, decode_list, decode_nonblank_text, decode_text, decode_word_value};
 use crate::vocabulary::FileSection;
 
 use super::tool::decode_env;
@@ -15,9 +15,9 @@ use super::tool::decode_env;
 /// Decodes `acp`: the name of a known program, or a command.
 pub(super) fn decode_acp_program(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AcpProgram> {
     if let YamlContent::Mapping(_) = at.node.content {
-        return decode_command(at, findings);
+        return decode_acp_command(at, findings);
     }
-    let name = decode_filled_text(at, findings)?;
+    let name = decode_nonblank_text(at, findings)?;
     let program = AcpProgram::find_known(&name);
     if program.is_none() {
         let names: Vec<&str> = ACP_PROGRAMS.iter().map(|known| known.name).collect();
@@ -35,20 +35,20 @@ pub(super) fn decode_acp_program(at: &NodeCursor<'_>, findings: &mut LimitedFind
 }
 
 /// Decodes the command of an external agent with its arguments, environment and folder.
-fn decode_command(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AcpProgram> {
+fn decode_acp_command(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<AcpProgram> {
     let fields = SectionFields::from_map(at, FileSection::Acp, findings)?;
     let command = fields.decode_required(
         "command",
         "add the program that is started",
         findings,
-        decode_filled_text,
+        decode_nonblank_text,
     );
     let args = match fields.get("args") {
         Some(at) => decode_arguments(&at, findings),
         None => Some(Vec::new()),
     };
     let env = fields.decode_optional("env", findings, decode_env);
-    let cwd = fields.decode_optional("cwd", findings, decode_filled_text);
+    let cwd = fields.decode_optional("cwd", findings, decode_nonblank_text);
     Some(AcpProgram::Command {
         command: command?.to_string(),
         args: args?,
@@ -74,7 +74,8 @@ pub(super) fn decode_acp_permissions(
         ("deny", PermissionMode::Deny),
     ];
     let decoded_permissions = AcpToolKind::ALL.iter().filter_map(|(key, kind)| {
-        let permission = fields.decode_optional(key, findings, |at, findings| decode_word(at, &words, findings))?;
+        let permission =
+            fields.decode_optional(key, findings, |at, findings| decode_word_value(at, &words, findings))?;
         Some((*kind, permission))
     });
     let permissions: Vec<_> = decoded_permissions

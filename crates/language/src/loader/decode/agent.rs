@@ -22,8 +22,8 @@ use super::{AgentNameIndex, decode_reference};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    AcpAgent, Agent, AgentKind, ConversationSpec, LlmSpec, MemoryMode, ModelChoice, OnError, OnResume, RetryPolicy,
-    TurnTrigger,
+    AcpAgent, Agent, AgentKind, AgentTrigger, ConversationSpec, LlmSpec, MemoryMode, ModelChoice, OnError, OnResume,
+    RetryPolicy,
 };
 use crate::loader::codes;
 use crate::loader::findings::LimitedFindingList;
@@ -31,8 +31,8 @@ use crate::loader::json;
 use crate::loader::key_messages::{find_probable_key, format_choices, quote_excerpt};
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_bool, decode_count, decode_count_or_zero, decode_filled_texts, decode_list, decode_name,
-    decode_seconds, decode_text, decode_word,
+    NodeCursor, decode_bool, decode_count, decode_count_or_zero, decode_list, decode_name, decode_nonblank_texts,
+    decode_seconds, decode_text, decode_word_value,
 };
 use crate::vocabulary::{AgentType, FileSection, SectionKey, TYPE_CHOOSING_KEYS, chooses_agent_type};
 use crate::yaml::edit::{RouteEdit, RouteFix};
@@ -89,7 +89,7 @@ pub(super) fn decode_agent(
 }
 
 /// Decodes `defaults` only to report wrong values, also those that no agent uses.
-pub(super) fn check_defaults(
+pub(super) fn check_defaults_section(
     at: &NodeCursor<'_>,
     names: &AgentNameIndex<'_>,
     tools: &DeclaredTools<'_>,
@@ -99,7 +99,7 @@ pub(super) fn check_defaults(
         return;
     };
     fields.decode_optional("type", findings, |at, findings| {
-        decode_word(at, &AgentType::WORDS, findings)
+        decode_word_value(at, &AgentType::WORDS, findings)
     });
     for key in ["script", "model_profile", "ensemble"] {
         fields.decode_optional(key, findings, decode_reference);
@@ -146,7 +146,7 @@ fn decode_kind(
     findings: &mut LimitedFindingList,
 ) -> Option<AgentKind> {
     let declared = fields.decode_optional("type", findings, |at, findings| {
-        decode_word(at, &AgentType::WORDS, findings)
+        decode_word_value(at, &AgentType::WORDS, findings)
     });
     let kind_keys: Vec<_> = TYPE_CHOOSING_KEYS
         .iter()
@@ -393,14 +393,14 @@ fn decode_acp_agent(
 
 /// Decodes `attachments`: paths, which may be templates.
 fn decode_attachments(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
-    decode_filled_texts(at, "a list of paths", findings)
+    decode_nonblank_texts(at, "a list of paths", findings)
 }
 
 /// Decodes `memory` from the value of `conversation`.
 fn decode_memory(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<MemoryMode> {
     let fields = SectionFields::from_map(at, FileSection::Conversation, &mut LimitedFindingList::default())?;
     fields.decode_optional("memory", findings, |at, findings| {
-        decode_word(
+        decode_word_value(
             at,
             &[("conversation", MemoryMode::Conversation), ("none", MemoryMode::None)],
             findings,
@@ -428,7 +428,7 @@ fn decode_common_keys(fields: &SectionFields<'_>, findings: &mut LimitedFindingL
         timeout: fields.decode_optional("timeout_seconds", findings, decode_seconds),
         retry: fields.decode_optional("retry", findings, limits::decode_retry),
         on_error: fields.decode_optional("on_error", findings, |at, findings| {
-            decode_word(
+            decode_word_value(
                 at,
                 &[
                     ("fail", OnError::Fail),
@@ -499,18 +499,18 @@ fn decode_conversation(
     });
     let triggers_conversation = fields.decode_optional("triggers_conversation", findings, decode_bool);
     let trigger = fields.decode_optional("trigger", findings, |at, findings| {
-        decode_word(
+        decode_word_value(
             at,
             &[
-                ("news", TurnTrigger::News),
-                ("every_turn", TurnTrigger::EveryTurn),
-                ("request", TurnTrigger::Request),
+                ("news", AgentTrigger::News),
+                ("every_turn", AgentTrigger::EveryTurn),
+                ("request", AgentTrigger::Request),
             ],
             findings,
         )
     });
     let on_resume = fields.decode_optional("on_resume", findings, |at, findings| {
-        decode_word(at, &[("reuse", OnResume::Reuse), ("rerun", OnResume::Rerun)], findings)
+        decode_word_value(at, &[("reuse", OnResume::Reuse), ("rerun", OnResume::Rerun)], findings)
     });
     let history = fields.decode_optional("history", findings, decode_count_or_zero);
     let defaults = ConversationSpec::default();

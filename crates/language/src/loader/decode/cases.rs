@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::run_files;
 use crate::cases::{
-    AgentStubs, CaseExpectations, JudgeQuestion, OUTCOMES, StubOutput, StubPermission, StubPermissions, StubReply,
-    StubResult, StubToolCall, TestCase, TestFile,
+    AgentStubs, CaseExpectations, JudgeQuestion, OUTCOMES, StubOutput, StubPermissionDecision, StubPermissions,
+    StubReply, StubResult, StubToolCall, TestCase, TestFile,
 };
 use crate::condition::Condition;
 use crate::data::{Cost, ExecutionFailure, FailureKind, JsonMap};
@@ -20,9 +20,9 @@ use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_bool, decode_count, decode_count_or_zero, decode_delay, decode_filled_list, decode_filled_text,
-    decode_list, decode_map, decode_money_amount, decode_number_within, decode_positive_integer, decode_shared_text,
-    decode_text, decode_word, report_repetition, report_wrong_type,
+    NodeCursor, decode_bool, decode_count, decode_count_or_zero, decode_delay, decode_list, decode_map,
+    decode_money_amount, decode_nonblank_text, decode_nonempty_list, decode_number_within, decode_positive_integer,
+    decode_shared_text, decode_text, decode_word_value, report_repetition, report_wrong_type,
 };
 use crate::source::RouteLocation;
 use crate::vocabulary::FileSection;
@@ -37,7 +37,7 @@ pub(in crate::loader) fn decode_test_file(
 ) -> Option<TestFile> {
     let root = NodeCursor::from_root(document.root());
     let fields = SectionFields::from_map(&root, FileSection::TestFile, findings)?;
-    let ensemble = fields.decode_optional("ensemble", findings, decode_filled_text);
+    let ensemble = fields.decode_optional("ensemble", findings, decode_nonblank_text);
     let cases = fields.decode_required("cases", "write a list of cases", findings, decode_cases)?;
     Some(TestFile { ensemble, cases })
 }
@@ -46,7 +46,7 @@ pub(in crate::loader) fn decode_test_file(
 fn decode_cases(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<TestCase>> {
     let mut first_locations: HashMap<Arc<str>, RouteLocation> = HashMap::new();
     let rule = "a test file must have at least one case";
-    decode_filled_list(at, "a list of cases", rule, findings, |item, findings| {
+    decode_nonempty_list(at, "a list of cases", rule, findings, |item, findings| {
         let case = decode_case(item, findings)?;
         let place = item.route().with_key("name").into_value_location();
         match first_locations.get(&case.name) {
@@ -63,7 +63,7 @@ fn decode_cases(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Optio
 /// Decodes one case with its stubs, answers and expectations.
 fn decode_case(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<TestCase> {
     let fields = SectionFields::from_map(at, FileSection::Case, findings)?;
-    let name = fields.decode_required("name", "write what the case shows", findings, decode_filled_text);
+    let name = fields.decode_required("name", "write what the case shows", findings, decode_nonblank_text);
     let stubs = fields.decode_optional("stubs", findings, |at, findings| {
         decode_map(at, "a map from agents to stubs", findings, |_, entry, findings| {
             decode_stubs(entry, findings)
@@ -72,13 +72,13 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
     let mut stubs = stubs.unwrap_or_default();
     let answers = fields
         .decode_optional("answers", findings, |at, findings| {
-            decode_answers(at, &mut stubs, findings)
+            decode_operator_answers(at, &mut stubs, findings)
         })
         .unwrap_or_default();
     let responders = fields.decode_optional("respond", findings, |at, findings| {
         let what = "a map from agents to model profiles";
         decode_map(at, what, findings, |_, entry, findings| {
-            decode_filled_text(entry, findings)
+            decode_nonblank_text(entry, findings)
         })
     });
     let permissions = fields.decode_optional("permissions", findings, |at, findings| {
@@ -118,7 +118,7 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
         responders: responders.unwrap_or_default(),
         permissions: permissions.unwrap_or_default(),
         stubs,
-        from: fields.decode_optional("from", findings, decode_filled_text),
+        from: fields.decode_optional("from", findings, decode_nonblank_text),
         live,
         repeat: repeat.unwrap_or(NonZeroU32::MIN),
         pass_rate: pass_rate.unwrap_or(1.0),
@@ -128,7 +128,7 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
 }
 
 /// Decodes the answers of operators. Adds answers with a delay to the stubs instead.
-fn decode_answers(
+fn decode_operator_answers(
     at: &NodeCursor<'_>,
     stubs: &mut Vec<(Arc<str>, AgentStubs)>,
     findings: &mut LimitedFindingList,
@@ -153,17 +153,17 @@ fn decode_answers(
 fn decode_stub_permissions(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<StubPermissions> {
     let decode = |at: &NodeCursor<'_>, findings: &mut LimitedFindingList| {
         let words = [
-            ("allow", StubPermission::Allow),
-            ("always", StubPermission::Always),
-            ("deny", StubPermission::Deny),
+            ("allow", StubPermissionDecision::Allow),
+            ("always", StubPermissionDecision::Always),
+            ("deny", StubPermissionDecision::Deny),
         ];
-        decode_word(at, &words, findings)
+        decode_word_value(at, &words, findings)
     };
     if !matches!(at.node.content, YamlContent::Sequence(_)) {
         return decode(at, findings).map(StubPermissions::Every);
     }
     let rule = "this list of decisions is empty";
-    decode_filled_list(at, "a list of decisions", rule, findings, decode).map(StubPermissions::Each)
+    decode_nonempty_list(at, "a list of decisions", rule, findings, decode).map(StubPermissions::Each)
 }
 
 /// Returns whether an answer, or one of a list of answers, has the key `delay_seconds`.
@@ -189,16 +189,16 @@ fn decode_judge(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Optio
         "criterion",
         "write the statement that must be true of the output",
         findings,
-        decode_filled_text,
+        decode_nonblank_text,
     );
     let profile = fields.decode_required(
         "model_profile",
         "name the profile of a model",
         findings,
-        decode_filled_text,
+        decode_nonblank_text,
     );
     Some(JudgeQuestion {
-        agent: fields.decode_optional("agent", findings, decode_filled_text),
+        agent: fields.decode_optional("agent", findings, decode_nonblank_text),
         votes: fields
             .decode_optional("votes", findings, decode_count)
             .unwrap_or(NonZeroU32::MIN),
@@ -212,7 +212,7 @@ fn decode_stubs(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Optio
     if !matches!(at.node.content, YamlContent::Sequence(_)) {
         return decode_stub(at, findings).map(AgentStubs::Always);
     }
-    decode_filled_list(
+    decode_nonempty_list(
         at,
         "a list of stubs",
         "this list of stubs is empty",
@@ -227,7 +227,7 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
     if matches!(at.node.content, YamlContent::Scalar(_)) {
         return decode_text(at, findings)
             .map(StubOutput::Text)
-            .map(StubResult::without_delay);
+            .map(StubResult::from_output_only);
     }
     let fields = SectionFields::from_map(at, FileSection::Stub, findings)?;
     const RESULTS: [&str; 5] = ["text", "json", "fail", "parts", "replies"];
@@ -260,7 +260,7 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
         }
         "replies" => StubOutput::Replies(fields.decode_optional("replies", findings, |at, findings| {
             let rule = "`replies` must have at least one reply";
-            decode_filled_list(at, "a list of replies", rule, findings, decode_stub_reply)
+            decode_nonempty_list(at, "a list of replies", rule, findings, decode_stub_reply)
         })?),
         _ => StubOutput::Parts(fields.decode_optional("parts", findings, |at, findings| {
             decode_map(
@@ -291,7 +291,7 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
             .decode_optional("cost", findings, decode_money_amount)
             .map(Cost::from_amount),
         failed_attempts: failed.map_or(0, NonZeroU32::get),
-        ..StubResult::without_delay(gives)
+        ..StubResult::from_output_only(gives)
     })
 }
 
@@ -301,7 +301,7 @@ fn decode_stub_reply(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
         YamlContent::Scalar(_) => return decode_text(at, findings).map(StubReply::Text),
         YamlContent::Sequence(_) => {
             let rule = "this list of calls is empty";
-            let calls = decode_filled_list(at, "a list of calls", rule, findings, |item, findings| {
+            let calls = decode_nonempty_list(at, "a list of calls", rule, findings, |item, findings| {
                 let fields = SectionFields::from_map(item, FileSection::StubReply, findings)?;
                 decode_stub_call(&fields, findings)
             })?;
@@ -345,7 +345,7 @@ fn decode_stub_call(fields: &SectionFields<'_>, findings: &mut LimitedFindingLis
         findings.push(finding.with_help("remove it"));
     }
     let help = "name the tool that the reply calls";
-    let tool = fields.decode_required("tool", help, findings, decode_filled_text);
+    let tool = fields.decode_required("tool", help, findings, decode_nonblank_text);
     let arguments = fields.decode_optional("arguments", findings, json::decode_json_map);
     Some(StubToolCall {
         arguments: arguments.unwrap_or_default(),
@@ -361,14 +361,14 @@ fn decode_failure_kind(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -
         .filter_map(|kind| Some((serde_json::to_value(kind).ok()?.as_str()?.to_owned(), kind)))
         .collect();
     let words: Vec<(&str, FailureKind)> = names.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
-    decode_word(at, &words, findings)
+    decode_word_value(at, &words, findings)
 }
 
 /// Decodes `expect`.
 fn decode_expectations(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<CaseExpectations> {
     let fields = SectionFields::from_map(at, FileSection::Expect, findings)?;
     let names = |at: &NodeCursor<'_>, findings: &mut LimitedFindingList| {
-        decode_list(at, "a list of agents", findings, decode_filled_text)
+        decode_list(at, "a list of agents", findings, decode_nonblank_text)
     };
     let (result, exact_result) = fields
         .decode_optional("result", findings, decode_expected_result)
@@ -405,7 +405,7 @@ fn decode_expectations(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -
                 at,
                 "a list of turns, each an agent or a list of agents",
                 findings,
-                decode_turn,
+                decode_expected_turn,
             )
         }),
         order: fields.decode_optional("order", findings, names).unwrap_or_default(),
@@ -442,7 +442,7 @@ fn decode_expectations(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -
         exact_result,
         conditions: fields
             .decode_optional("conditions", findings, |at, findings| {
-                decode_list(at, "a list of conditions", findings, decode_condition)
+                decode_list(at, "a list of conditions", findings, decode_condition_text)
             })
             .unwrap_or_default(),
         not_run: fields
@@ -471,11 +471,11 @@ fn decode_outcomes(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Op
     match at.node.content {
         YamlContent::Sequence(_) => {
             let rule = "`outcome` must have at least one outcome";
-            decode_filled_list(at, "a list of outcomes", rule, findings, |item, findings| {
-                decode_word(item, &words, findings)
+            decode_nonempty_list(at, "a list of outcomes", rule, findings, |item, findings| {
+                decode_word_value(item, &words, findings)
             })
         }
-        _ => decode_word(at, &words, findings).map(|outcome| vec![outcome]),
+        _ => decode_word_value(at, &words, findings).map(|outcome| vec![outcome]),
     }
 }
 
@@ -514,10 +514,10 @@ fn decode_expected_result(
 }
 
 /// Decodes the name of an agent, or the names of all agents of the turn.
-fn decode_turn(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<Arc<str>>> {
+fn decode_expected_turn(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<Arc<str>>> {
     match at.node.content {
-        YamlContent::Sequence(_) => decode_list(at, "a list of agents", findings, decode_filled_text),
-        YamlContent::Scalar(_) => decode_filled_text(at, findings).map(|name| vec![name]),
+        YamlContent::Sequence(_) => decode_list(at, "a list of agents", findings, decode_nonblank_text),
+        YamlContent::Scalar(_) => decode_nonblank_text(at, findings).map(|name| vec![name]),
         YamlContent::Mapping(_) => {
             report_wrong_type(at, "an agent, or a list of agents", findings);
             None
@@ -528,7 +528,7 @@ fn decode_turn(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option
 /// Decodes the agents that never ran: a list, or a map from agents to parts of the reasons.
 fn decode_not_run_reasons(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<(Arc<str>, String)>> {
     if let YamlContent::Sequence(_) = at.node.content {
-        let names = decode_list(at, "a list of agents", findings, decode_filled_text)?;
+        let names = decode_list(at, "a list of agents", findings, decode_nonblank_text)?;
         return Some(names.into_iter().map(|name| (name, String::new())).collect());
     }
     decode_map(
@@ -540,8 +540,8 @@ fn decode_not_run_reasons(at: &NodeCursor<'_>, findings: &mut LimitedFindingList
 }
 
 /// Decodes a condition, and reports its syntax errors.
-fn decode_condition(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
-    let condition = decode_filled_text(at, findings)?;
+fn decode_condition_text(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
+    let condition = decode_nonblank_text(at, findings)?;
     let Err(error) = Condition::check_syntax(&condition) else {
         return Some(condition.to_string());
     };

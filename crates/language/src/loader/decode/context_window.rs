@@ -10,7 +10,7 @@ use crate::loader::document::YamlContent;
 use crate::loader::findings::LimitedFindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_bool, decode_count, decode_positive_integer, decode_word, report_out_of_range,
+    NodeCursor, decode_bool, decode_count, decode_positive_integer, decode_word_value, report_out_of_range,
 };
 use crate::vocabulary::FileSection;
 
@@ -98,7 +98,7 @@ fn decode_strategy_word(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) 
         ("middle_out", StrategyWord::MiddleOut),
         ("summarize", StrategyWord::Summarize),
     ];
-    decode_word(at, &words, findings).map(|named| match named {
+    decode_word_value(at, &words, findings).map(|named| match named {
         StrategyWord::OldestFirst => WindowStrategy::OldestFirst,
         StrategyWord::MiddleOut => WindowStrategy::MiddleOut,
         StrategyWord::Summarize => WindowStrategy::Summarize(None),

@@ -7,13 +7,13 @@ use super::AgentNameIndex;
 use crate::condition::expression::replacements;
 use crate::condition::{Condition, ConditionText};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Dependency, DependencyPosition, RequiredResult, WaitFor};
+use crate::ensemble::{Dependency, DependencyPosition, RequiredResult, WaitForOutputs};
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent, YamlNode};
 use crate::loader::findings::LimitedFindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_bool, decode_count, decode_name, decode_word, report_wrong_type,
+    NodeCursor, decode_bool, decode_count, decode_name, decode_word_value, report_wrong_type,
 };
 use crate::source::{RouteLocation, Span};
 use crate::vocabulary::FileSection;
@@ -104,7 +104,7 @@ fn unconditional_dependency(agent_name: Arc<str>, declared: DependencyPosition) 
         requires_all: true,
         feedback: false,
         on: RequiredResult::default(),
-        wait_for: WaitFor::default(),
+        wait_for: WaitForOutputs::default(),
         declared_at: declared,
     }
 }
@@ -151,10 +151,10 @@ fn decode_dependency(
         ("failure", RequiredResult::Failure),
         ("any", RequiredResult::Any),
     ];
-    const WAITS: &[(&str, WaitFor)] = &[
-        ("update", WaitFor::Update),
-        ("settled", WaitFor::Settled),
-        ("nothing", WaitFor::Nothing),
+    const WAITS: &[(&str, WaitForOutputs)] = &[
+        ("update", WaitForOutputs::Update),
+        ("settled", WaitForOutputs::Settled),
+        ("nothing", WaitForOutputs::Nothing),
     ];
     if let Some(name) = at.node.string_text() {
         let finding = Finding::new_error(codes::WRONG_TYPE, at.value_location(), "expected a map, found a string");
@@ -190,8 +190,10 @@ fn decode_dependency(
     let max_executions = fields.decode_optional("max_executions", findings, decode_count);
     let requires_all = fields.decode_optional("requires_all", findings, decode_bool);
     let feedback = fields.decode_optional("feedback", findings, decode_bool);
-    let on = fields.decode_optional("on", findings, |at, findings| decode_word(at, ENDINGS, findings));
-    let wait_for = fields.decode_optional("wait_for", findings, |at, findings| decode_word(at, WAITS, findings));
+    let on = fields.decode_optional("on", findings, |at, findings| decode_word_value(at, ENDINGS, findings));
+    let wait_for = fields.decode_optional("wait_for", findings, |at, findings| {
+        decode_word_value(at, WAITS, findings)
+    });
     if wait_for.is_some() && requires_all == Some(false) {
         let place = at.route().with_key("wait_for").into_key_location();
         let message = "`wait_for` has no effect together with `requires_all: false`";

@@ -15,8 +15,8 @@ use crate::loader::json;
 use crate::loader::key_messages::quote_excerpt;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_count, decode_count_or_zero, decode_filled_text, decode_word, report_empty, report_out_of_range,
-    report_wrong_type,
+    NodeCursor, decode_count, decode_count_or_zero, decode_nonblank_text, decode_word_value, report_empty,
+    report_out_of_range, report_wrong_type,
 };
 use crate::names::is_identifier;
 use crate::template::VARIABLES;
@@ -55,7 +55,7 @@ pub(super) fn decode_for_each(
     let max_items = fields.decode_optional("max_items", findings, decode_count);
     let on_error = fields.decode_optional("on_error", findings, |at, findings| {
         let words = [("fail", PartFailureMode::Fail), ("collect", PartFailureMode::Collect)];
-        decode_word(at, &words, findings)
+        decode_word_value(at, &words, findings)
     });
     let at_least = fields.decode_optional("at_least", findings, decode_at_least);
     if let Some(at_least_cursor) = fields
@@ -119,7 +119,7 @@ fn decode_item_name(
     taken: &ReservedNames<'_>,
     findings: &mut LimitedFindingList,
 ) -> Option<Arc<str>> {
-    let name = decode_filled_text(at, findings)?;
+    let name = decode_nonblank_text(at, findings)?;
     if !is_identifier(&name) {
         let message = format!("{} cannot be the name of an item", quote_excerpt(&name));
         let finding = Finding::new_error(codes::BAD_NAME, at.value_location(), message);
@@ -209,7 +209,7 @@ fn decode_combination(
     findings: &mut LimitedFindingList,
 ) -> Option<PartCombination> {
     if !matches!(at.node.content, YamlContent::Mapping(_)) {
-        return decode_word(at, &[("list", ())], findings).map(|()| PartCombination::List);
+        return decode_word_value(at, &[("list", ())], findings).map(|()| PartCombination::List);
     }
     let fields = SectionFields::from_map(at, FileSection::Combine, findings)?;
     let help = "write `list`, `{best: …}`, `{first: …}` or `{majority: …}`";

@@ -8,7 +8,7 @@ use crate::loader::document::YamlContent;
 use crate::loader::findings::LimitedFindingList;
 use crate::loader::key_messages::{format_choices, quote_excerpt};
 use crate::loader::section_fields::SectionFields;
-use crate::loader::value_decoders::{NodeCursor, decode_filled_list, decode_seconds, decode_text};
+use crate::loader::value_decoders::{NodeCursor, decode_nonempty_list, decode_seconds, decode_text};
 use crate::vocabulary::FileSection;
 
 /// Decodes `input`: a map, or only the question.
@@ -67,7 +67,7 @@ pub(super) fn check_default_input(at: &NodeCursor<'_>, findings: &mut LimitedFin
 
 /// Decodes a list of strings with at least one item.
 fn decode_texts(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
-    decode_filled_list(at, "a list of strings", "this list is empty", findings, decode_text)
+    decode_nonempty_list(at, "a list of strings", "this list is empty", findings, decode_text)
 }
 
 /// Decodes `responses`: a list, a script or a model profile.

@@ -7,7 +7,7 @@ use crate::loader::findings::LimitedFindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
     NodeCursor, decode_count, decode_delay, decode_map, decode_money_amount, decode_positive_integer, decode_seconds,
-    decode_word,
+    decode_word_value,
 };
 use crate::vocabulary::FileSection;
 
@@ -43,10 +43,12 @@ pub(super) fn decode_limits(
         max_cost: fields.decode_optional("max_cost", findings, |at, findings| {
             decode_money_amount(at, findings).map(Cost::from_amount)
         }),
-        budget: fields.decode_optional("budget", findings, |at, findings| decode_word(at, SCOPES, findings)),
+        budget: fields.decode_optional("budget", findings, |at, findings| {
+            decode_word_value(at, SCOPES, findings)
+        }),
         on_limit: fields
             .decode_optional("on_limit", findings, |at, findings| {
-                decode_word(at, &[("fail", OnLimit::Fail), ("succeed", OnLimit::Succeed)], findings)
+                decode_word_value(at, &[("fail", OnLimit::Fail), ("succeed", OnLimit::Succeed)], findings)
             })
             .unwrap_or_default(),
     })
@@ -69,7 +71,9 @@ pub(super) fn decode_retry(at: &NodeCursor<'_>, findings: &mut LimitedFindingLis
             .decode_optional("delay_seconds", findings, decode_delay)
             .unwrap_or(defaults.delay),
         backoff: fields
-            .decode_optional("backoff", findings, |at, findings| decode_word(at, BACKOFF, findings))
+            .decode_optional("backoff", findings, |at, findings| {
+                decode_word_value(at, BACKOFF, findings)
+            })
             .unwrap_or_default(),
     })
 }

@@ -26,7 +26,7 @@ use super::document::YamlDocument;
 use super::findings::LimitedFindingList;
 use super::section_fields::SectionFields;
 use super::value_decoders::{
-    NodeCursor, decode_filled_list, decode_filled_text, decode_name, decode_text, report_repetition,
+    NodeCursor, decode_name, decode_nonblank_text, decode_nonempty_list, decode_text, report_repetition,
 };
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble};
@@ -35,7 +35,7 @@ use crate::vocabulary::FileSection;
 
 pub(super) use profile::decode_config_profiles;
 pub use run_files::{AgentAnswers, BatchAnswers};
-pub(super) use run_files::{decode_answers, decode_batch_answers, decode_context};
+pub(super) use run_files::{decode_answers, decode_batch_answers, decode_context_file};
 pub(super) use settings::decode_settings;
 pub use settings::{FindingLevel, ReportFormat, ValidateSettings};
 
@@ -73,7 +73,7 @@ pub(super) fn decode_ensemble(document: &YamlDocument, findings: &mut LimitedFin
     };
     let known_tools = tool::DeclaredTools::collect(document);
     if let Some(at) = fields.get("defaults") {
-        agent::check_defaults(&at, &names, &known_tools, findings);
+        agent::check_defaults_section(&at, &names, &known_tools, findings);
     }
     let agents = fields.decode_required(
         "agents",
@@ -104,7 +104,7 @@ fn decode_agents(
 ) -> Option<Vec<Agent>> {
     let rule = "an ensemble must have at least one agent";
     let mut index = 0..;
-    decode_filled_list(at, "a list of agents", rule, findings, |item, findings| {
+    decode_nonempty_list(at, "a list of agents", rule, findings, |item, findings| {
         agent::decode_agent(item, index.next().unwrap_or_default(), names, tools, findings)
     })
 }
@@ -172,5 +172,5 @@ impl<'a> AgentNameIndex<'a> {
 
 /// Decodes a string that names a file, a profile or the like.
 fn decode_reference(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Arc<str>> {
-    decode_filled_text(at, findings)
+    decode_nonblank_text(at, findings)
 }

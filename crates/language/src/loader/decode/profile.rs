@@ -10,7 +10,7 @@ use super::provider_access;
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    ConfiguredHeader, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource,
+    ConfiguredHeader, ModelProfile, RateLimit, SimulatedReply, SimulatedReplySource, SimulatedToolCall,
 };
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent, YamlDocument};
@@ -18,7 +18,7 @@ use crate::loader::findings::LimitedFindingList;
 use crate::loader::json;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_bool, decode_filled_list, decode_number_within, decode_positive_integer, decode_seconds,
+    NodeCursor, decode_bool, decode_nonempty_list, decode_number_within, decode_positive_integer, decode_seconds,
     decode_text, report_out_of_range, report_wrong_type,
 };
 use crate::vocabulary::FileSection;
@@ -155,22 +155,22 @@ fn decode_simulated_replies(
 }
 
 /// Decodes the replies of a simulated model: at least one.
-fn decode_replies(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<PreparedReply>> {
+fn decode_replies(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<SimulatedReply>> {
     let rule = "a simulated model needs at least one reply";
-    decode_filled_list(at, "a list of replies", rule, findings, decode_reply)
+    decode_nonempty_list(at, "a list of replies", rule, findings, decode_reply)
 }
 
 /// Decodes a reply: a text or a map.
-fn decode_reply(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<PreparedReply> {
+fn decode_reply(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<SimulatedReply> {
     if let YamlContent::Mapping(_) = at.node.content {
         let fields = SectionFields::from_map(at, FileSection::Reply, findings)?;
         return decode_reply_map(&fields, findings);
     }
-    decode_text(at, findings).map(PreparedReply::Text)
+    decode_text(at, findings).map(SimulatedReply::Text)
 }
 
 /// Decodes a reply as a map: `{error}`, or `{text, tool_calls}`.
-fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) -> Option<PreparedReply> {
+fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut LimitedFindingList) -> Option<SimulatedReply> {
     let Some(at) = fields.get("tool_calls") else {
         if let Some(text) = fields.get("text") {
             let finding = Finding::new_error(codes::MISSING, text.key_location(), "`tool_calls` is missing");
@@ -180,7 +180,7 @@ fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut LimitedFindingLis
         let help = "a reply must be a string, `{error: text}` or `{tool_calls: [{name, arguments}]}`";
         return fields
             .decode_required("error", help, findings, decode_text)
-            .map(PreparedReply::Error);
+            .map(SimulatedReply::Error);
     };
     if let Some(error) = fields.get("error") {
         let finding = Finding::new_error(
@@ -199,15 +199,15 @@ fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut LimitedFindingLis
         None => Some(String::new()),
     };
     let rule = "`tool_calls` must have at least one call";
-    let tool_calls = decode_filled_list(&at, "a list of calls", rule, findings, decode_tool_call);
-    Some(PreparedReply::Calls {
+    let tool_calls = decode_nonempty_list(&at, "a list of calls", rule, findings, decode_tool_call);
+    Some(SimulatedReply::Calls {
         text: reply_text?,
         tool_calls: tool_calls?,
     })
 }
 
 /// Decodes a tool call in a reply of a simulated model.
-fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<PreparedToolCall> {
+fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<SimulatedToolCall> {
     let fields = SectionFields::from_map(at, FileSection::CalledTool, findings)?;
     let help = "write the tool's name";
     let name = fields.decode_required("name", help, findings, decode_reference);
@@ -215,7 +215,7 @@ fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> O
         Some(at) => json::decode_json_map(&at, findings),
         None => Some(JsonMap::new()),
     };
-    Some(PreparedToolCall {
+    Some(SimulatedToolCall {
         name: name?.to_string(),
         arguments: arguments?,
     })

@@ -189,7 +189,7 @@ pub(super) fn decode_environment_variable(
 ) -> Option<String> {
     let name = decode_text(at, findings)?;
     if is_ascii_identifier(&name) {
-        return (!report_private_variable(at.value_location(), &name, findings)).then_some(name);
+        return (!report_rights_variable(at.value_location(), &name, findings)).then_some(name);
     }
     let message = format!("`{key}` is not the name of an environment variable");
     let finding = Finding::new_error(codes::BAD_NAME, at.key_location(), message);
@@ -198,7 +198,7 @@ pub(super) fn decode_environment_variable(
 }
 
 /// Returns whether the variable carries rights of the user, and reports such a variable.
-pub(super) fn report_private_variable(at: RouteLocation, name: &str, findings: &mut LimitedFindingList) -> bool {
+pub(super) fn report_rights_variable(at: RouteLocation, name: &str, findings: &mut LimitedFindingList) -> bool {
     if !carries_rights(name) {
         return false;
     }

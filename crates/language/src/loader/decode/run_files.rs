@@ -97,6 +97,9 @@ fn decode_answer(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Opti
 }
 
 /// Decodes a map with any values.
-pub(in crate::loader) fn decode_context(document: &YamlDocument, findings: &mut LimitedFindingList) -> Option<JsonMap> {
+pub(in crate::loader) fn decode_context_file(
+    document: &YamlDocument,
+    findings: &mut LimitedFindingList,
+) -> Option<JsonMap> {
     json::decode_json_map(&NodeCursor::from_root(document.root()), findings)
 }

@@ -10,7 +10,7 @@ use crate::loader::document::{ScalarValue, YamlContent};
 use crate::loader::findings::LimitedFindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_bool, decode_count, decode_filled_texts, decode_list, decode_positive_integer, describe_node,
+    NodeCursor, decode_bool, decode_count, decode_list, decode_nonblank_texts, decode_positive_integer, describe_node,
     report_out_of_range, report_wrong_type,
 };
 use crate::vocabulary::FileSection;
@@ -87,7 +87,7 @@ pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut LimitedFindingL
 
 /// Decodes a list of paths that are not blank.
 fn decode_paths(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<Vec<String>> {
-    decode_filled_texts(at, "a list of paths", findings)
+    decode_nonblank_texts(at, "a list of paths", findings)
 }
 
 /// Decodes `network`: `true`, `false` or a list of TCP ports.

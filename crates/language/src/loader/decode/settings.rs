@@ -11,7 +11,9 @@ use crate::loader::document::{ScalarValue, YamlContent, YamlDocument};
 use crate::loader::findings::LimitedFindingList;
 use crate::loader::key_messages::quote_excerpt;
 use crate::loader::section_fields::SectionFields;
-use crate::loader::value_decoders::{NodeCursor, decode_bool, decode_filled_text, decode_word, report_repetition};
+use crate::loader::value_decoders::{
+    NodeCursor, decode_bool, decode_nonblank_text, decode_word_value, report_repetition,
+};
 use crate::vocabulary::FileSection;
 
 /// The severity of findings with a code in reports, or off.
@@ -94,7 +96,9 @@ pub(in crate::loader) fn decode_settings(
             .unwrap_or_default(),
         deny_warnings: fields.decode_optional("deny_warnings", findings, decode_bool),
         ci: fields.decode_optional("ci", findings, decode_bool),
-        output: fields.decode_optional("output", findings, |at, findings| decode_word(at, &FORMATS, findings)),
+        output: fields.decode_optional("output", findings, |at, findings| {
+            decode_word_value(at, &FORMATS, findings)
+        }),
     }
 }
 
@@ -110,7 +114,7 @@ fn decode_levels(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Opti
     }
     let mut levels: Vec<(FindingCode, FindingLevel)> = Vec::new();
     for (name, entry) in at.require_entries("a map from codes to levels", findings)? {
-        let level = decode_word(&entry, &LEVELS, findings);
+        let level = decode_word_value(&entry, &LEVELS, findings);
         let Some(code) = code_explanations::find_code(name) else {
             let message = format!("there is no code {}", quote_excerpt(name));
             let finding = Finding::new_error(codes::BAD_LEVEL, entry.key_location(), message);
@@ -151,7 +155,7 @@ fn decode_patterns(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Op
     let items = at.require_items("a list of patterns", findings)?;
     let read = items.iter().enumerate();
     Some(
-        read.filter_map(|(index, item)| Some((index, decode_filled_text(item, findings)?)))
+        read.filter_map(|(index, item)| Some((index, decode_nonblank_text(item, findings)?)))
             .collect(),
     )
 }

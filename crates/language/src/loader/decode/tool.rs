@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::provider_access::{check_private_url, decode_environment_variable, report_private_variable};
+use super::provider_access::{check_private_url, decode_environment_variable, report_rights_variable};
 use super::sandbox;
 use super::{AgentNameIndex, decode_reference};
 use crate::diagnostic::{Finding, find_nearest_word, find_similar_word};
@@ -22,8 +22,8 @@ use crate::loader::json;
 use crate::loader::key_messages::quote_excerpt;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_bool, decode_filled_list, decode_filled_text, decode_list, decode_map, decode_positive_integer,
-    decode_seconds, decode_text, decode_word, report_out_of_range,
+    NodeCursor, decode_bool, decode_list, decode_map, decode_nonblank_text, decode_nonempty_list,
+    decode_positive_integer, decode_seconds, decode_text, decode_word_value, report_out_of_range,
 };
 use crate::names::is_tool_name;
 use crate::vocabulary::FileSection;
@@ -70,7 +70,7 @@ fn decode_tool(
     ];
     let description = fields.decode_optional("description", findings, decode_text);
     let permission = fields.decode_optional("permission", findings, |at, findings| {
-        decode_word(at, &permissions, findings)
+        decode_word_value(at, &permissions, findings)
     });
     let timeout = fields.decode_optional("timeout_seconds", findings, decode_seconds);
     let max_result_bytes = fields.decode_optional("max_result_bytes", findings, decode_byte_count);
@@ -206,9 +206,9 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
     fields.report_other_kind_keys(key, &owner, findings, |_| "remove the key".to_owned());
     if key == "url" {
         let headers = fields
-            .decode_optional("headers", findings, decode_setting_values)
+            .decode_optional("headers", findings, decode_env_or_header_values)
             .unwrap_or_default();
-        let url = decode_url(&given, findings)?;
+        let url = decode_server_url(&given, findings)?;
         let is_value =
             |(_, setting): &(String, EnvOrHeaderValue)| matches!(setting, EnvOrHeaderValue::FromEnvironment { .. });
         if headers.iter().any(is_value) {
@@ -217,7 +217,7 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
         return Some(McpServer::Url { url, headers });
     }
     let env = fields.decode_optional("env", findings, decode_env);
-    let cwd = fields.decode_optional("cwd", findings, decode_filled_text);
+    let cwd = fields.decode_optional("cwd", findings, decode_nonblank_text);
     let sandbox = fields.decode_optional("sandbox", findings, sandbox::decode_sandbox);
     Some(McpServer::Command {
         command: decode_command_line(&given, findings)?,
@@ -228,8 +228,8 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> 
 }
 
 /// Decodes the address of a server with `http` or `https`.
-fn decode_url(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
-    let url = decode_filled_text(at, findings)?;
+fn decode_server_url(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<String> {
+    let url = decode_nonblank_text(at, findings)?;
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     if rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !url.contains(char::is_whitespace)) {
         return Some(url.to_string());
@@ -245,7 +245,7 @@ fn decode_url(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<
 /// Decodes a command: one text, or a list of arguments.
 fn decode_command_line(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<CommandLine> {
     if let YamlContent::Sequence(_) = at.node.content {
-        let words = decode_filled_list(at, "a list of strings", "this command is empty", findings, decode_text);
+        let words = decode_nonempty_list(at, "a list of strings", "this command is empty", findings, decode_text);
         return words.map(CommandLine::Words);
     }
     decode_reference(at, findings).map(|command| CommandLine::Text(command.to_string()))
@@ -273,18 +273,18 @@ pub(super) fn decode_env(
                     .with_help("for example, write `LOG_LEVEL`"),
             );
         }
-        report_private_variable(entry.key_location(), name, findings);
+        report_rights_variable(entry.key_location(), name, findings);
     }
-    decode_setting_values(at, findings)
+    decode_env_or_header_values(at, findings)
 }
 
 /// Decodes a map from names to strings, or to the sources of strings.
-fn decode_setting_values(
+fn decode_env_or_header_values(
     at: &NodeCursor<'_>,
     findings: &mut LimitedFindingList,
 ) -> Option<Vec<(String, EnvOrHeaderValue)>> {
     let settings = decode_map(at, "a map from names to strings", findings, |_, entry, findings| {
-        decode_setting_value(entry, findings)
+        decode_env_or_header_value(entry, findings)
     })?;
     Some(
         settings
@@ -295,7 +295,7 @@ fn decode_setting_values(
 }
 
 /// Decodes a string, or `{env: NAME, prefix: TEXT}`.
-fn decode_setting_value(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<EnvOrHeaderValue> {
+fn decode_env_or_header_value(at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<EnvOrHeaderValue> {
     if !matches!(at.node.content, YamlContent::Mapping(_)) {
         return decode_text(at, findings).map(EnvOrHeaderValue::Text);
     }
@@ -349,7 +349,7 @@ impl<'a> DeclaredTools<'a> {
         at: &NodeCursor<'_>,
         findings: &mut LimitedFindingList,
     ) -> Option<ToolReference> {
-        let name = decode_filled_text(at, findings)?;
+        let name = decode_nonblank_text(at, findings)?;
         let (server, member) = match name.split_once('.') {
             Some((server, member)) => (server, Some(member)),
             None => (&*name, None),
@@ -357,7 +357,7 @@ impl<'a> DeclaredTools<'a> {
         let member = member.filter(|member| !member.is_empty() && !server.is_empty());
         let is_server = self.0.get(server);
         if is_server.is_none() && member.is_some() {
-            findings.push(self.unknown_tool_finding(at, server, true));
+            findings.push(self.unknown_tool_or_server_finding(at, server, true));
             return None;
         }
         if is_server == Some(&false) {
@@ -400,7 +400,7 @@ impl<'a> DeclaredTools<'a> {
     }
 
     /// Builds the error about an unknown tool, or an unknown server with `of_server`.
-    fn unknown_tool_finding(&self, at: &NodeCursor<'_>, tool: &str, of_server: bool) -> Finding {
+    fn unknown_tool_or_server_finding(&self, at: &NodeCursor<'_>, tool: &str, of_server: bool) -> Finding {
         let message = match of_server {
             true => format!("there is no MCP server {}", quote_excerpt(tool)),
             false => format!("there is no tool {}", quote_excerpt(tool)),
@@ -416,13 +416,13 @@ impl<'a> DeclaredTools<'a> {
 
     /// Decodes one item of `tools`: `TOOL` or `SERVER.TOOL`. Reports an unknown tool.
     fn decode_tool_use(&self, at: &NodeCursor<'_>, findings: &mut LimitedFindingList) -> Option<ToolReference> {
-        let name = decode_filled_text(at, findings)?;
+        let name = decode_nonblank_text(at, findings)?;
         let (tool, member) = match name.split_once('.') {
             Some((tool, member)) => (tool, Some(member)),
             None => (&*name, None),
         };
         let Some(is_server) = self.0.get(tool) else {
-            findings.push(self.unknown_tool_finding(at, tool, false));
+            findings.push(self.unknown_tool_or_server_finding(at, tool, false));
             return None;
         };
         if member.is_some() && !is_server {

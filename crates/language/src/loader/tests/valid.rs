@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, BudgetScope, CommandLine, ContextWindow, DependencyPosition, Ensemble, EnvOrHeaderValue, McpServer,
-    MemoryMode, ModelChoice, OnError, OnResume, PermissionMode, PreparedReply, PreparedResponses, PreparedToolCall,
-    RequiredResult, RetryBackoff, SimulatedReplySource, ToolDefinition, ToolKind, TurnTrigger, WindowStrategy,
+    AgentKind, AgentTrigger, BudgetScope, CommandLine, ContextWindow, DependencyPosition, Ensemble, EnvOrHeaderValue,
+    McpServer, MemoryMode, ModelChoice, OnError, OnResume, PermissionMode, PreparedResponses, RequiredResult,
+    RetryBackoff, SimulatedReply, SimulatedReplySource, SimulatedToolCall, ToolDefinition, ToolKind, WindowStrategy,
 };
 use crate::loader::{load_answers, load_context, load_profiles};
 use crate::source::SourceText;
@@ -242,7 +242,7 @@ fn the_whole_language_is_read() {
             writer.conversation.trigger,
             writer.conversation.on_resume
         ),
-        ("draft", TurnTrigger::EveryTurn, OnResume::Rerun)
+        ("draft", AgentTrigger::EveryTurn, OnResume::Rerun)
     );
     assert!(writer.conversation.triggers_conversation && writer.output_schema.is_some());
 }
@@ -297,15 +297,15 @@ fn every_kind_and_profile_is_read() {
         panic!()
     };
     let replies = vec![
-        PreparedReply::Text("one".into()),
-        PreparedReply::Calls {
+        SimulatedReply::Text("one".into()),
+        SimulatedReply::Calls {
             text: "two".into(),
-            tool_calls: vec![PreparedToolCall {
+            tool_calls: vec![SimulatedToolCall {
                 name: "look".into(),
                 arguments: json!({"n": 1}).as_object().expect("a map").clone(),
             }],
         },
-        PreparedReply::Error("broken".into()),
+        SimulatedReply::Error("broken".into()),
     ];
     assert_eq!(quick.1.simulated, Some(SimulatedReplySource::Replies(replies)));
     assert_eq!(

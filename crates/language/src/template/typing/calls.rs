@@ -18,7 +18,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
             self.report_unknown_name("filter", filter.name, list_filter_words().map(|word| word.name), place);
         }
         let want = match filter.name {
-            "default" | "d" => ExpressionUse::PERHAPS,
+            "default" | "d" => ExpressionUse::MAY_BE_MISSING,
             _ => ExpressionUse::VALUE,
         };
         let of = match &filter.expr {
@@ -47,7 +47,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         if !TEST_NAMES.contains(&test.name) {
             self.report_unknown_name("test", test.name, TEST_NAMES.into_iter(), place);
         }
-        self.infer_type(&test.expr, ExpressionUse::PERHAPS);
+        self.infer_type(&test.expr, ExpressionUse::MAY_BE_MISSING);
         self.check_arguments(&test.args);
         ValueType::any_boolean()
     }

@@ -43,12 +43,12 @@ struct HistoryEntryView(ExecutionHistory, usize);
 
 impl Object for HistoryEntryView {
     fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
-        let value = self.0.field_value(self.1, key.as_str()?)?;
+        let value = self.0.reproducible_field_value(self.1, key.as_str()?)?;
         Some(JsonView::wrap_root(ViewRoot::Value(value)))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Str(&ExecutionHistory::FIELDS)
+        Enumerator::Str(&ExecutionHistory::REPRODUCIBLE_FIELDS)
     }
 
     fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Seen]) -> Result<Seen, Error> {
@@ -79,7 +79,7 @@ mod tests {
         }
 
         fn field_names(&self) -> &'static [&'static str] {
-            &ExecutionHistory::FIELDS
+            &ExecutionHistory::REPRODUCIBLE_FIELDS
         }
     }
 

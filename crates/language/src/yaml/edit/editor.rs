@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::document::{YamlContent, YamlDocument, YamlNode};
 use super::lines::TextLines;
 use super::node_location::{
-    EditTarget, LocatedNode, RemovalTarget, find_block_header, find_last_scalar, find_removal_target, find_site,
+    EditTarget, LocatedNode, RemovalTarget, find_block_header, find_edit_target, find_last_scalar, find_removal_target,
     find_written_end, has_anchor_or_tag, is_flow, is_in_flow, list_part_spans, locate_node,
 };
 use super::spelling;
@@ -42,7 +42,7 @@ impl<'t> YamlEditor<'t> {
             RouteEdit::WriteText(at, new) => vec![self.write_text(at, new)?],
             RouteEdit::WriteYaml(at, new) => match at.part {
                 NodePart::Source(span) => vec![TextEdit::new(span, new.as_str())],
-                _ => match self.find_site(at) {
+                _ => match self.find_edit_target(at) {
                     Some(site) => vec![TextEdit::new(site.span, new.as_str())],
                     // A finding about a value that is not written has no place that its fix could mean.
                     None if self.removes_anchors && at.part != NodePart::Key => {
@@ -72,8 +72,8 @@ impl<'t> YamlEditor<'t> {
     }
 
     /// Returns the bytes at a symbolic location, if the text is YAML and the value is written there.
-    fn find_site(&self, at: &RouteLocation) -> Option<EditTarget<'t>> {
-        find_site(self.document?, at)
+    fn find_edit_target(&self, at: &RouteLocation) -> Option<EditTarget<'t>> {
+        find_edit_target(self.document?, at)
     }
 
     /// Writes a string instead of a scalar, or of a part of a scalar, in the style of the scalar.
@@ -85,7 +85,7 @@ impl<'t> YamlEditor<'t> {
                 node: None,
                 range: None,
             },
-            _ => self.find_site(at)?,
+            _ => self.find_edit_target(at)?,
         };
         let raw = self.text.get(site.whole.start..site.whole.end)?;
         let Some(range) = site.range else {
@@ -106,7 +106,7 @@ impl<'t> YamlEditor<'t> {
     fn replace_word(&self, at: &RouteLocation, old: &str, new: &str) -> Option<TextEdit> {
         let span = match at.part {
             NodePart::Source(span) => span,
-            _ => self.find_site(at)?.span,
+            _ => self.find_edit_target(at)?.span,
         };
         let mut occurrences = self.text.get(span.start..span.end)?.match_indices(old);
         let (start, _) = occurrences.next().filter(|_| occurrences.next().is_none())?;
@@ -118,7 +118,7 @@ impl<'t> YamlEditor<'t> {
     fn rewrite_value(&self, route: &Route, value: &Value) -> Option<Vec<TextEdit>> {
         let document = self.document?;
         let node = locate_node(document, route)?.node;
-        if node.is_unwritten() {
+        if node.is_value_omitted() {
             return self.fill_omitted_value(route, value);
         }
         let (parts, whole) = plan_rewrite(self.text, node, route, value, self.removes_anchors);
@@ -142,10 +142,10 @@ impl<'t> YamlEditor<'t> {
                 .map(|item| spell_on_one_line(item, SpellingContext::Flow))
                 .collect::<Vec<_>>()
         };
-        if node.is_unwritten() && is_in_flow(self.document?, route) {
+        if node.is_value_omitted() && is_in_flow(self.document?, route) {
             return self.fill_omitted_value(route, &Value::from(items));
         }
-        if node.is_unwritten() {
+        if node.is_value_omitted() {
             let column = self.lines.column_at(located_node.key?.start);
             let at = self.lines.line_end(located_node.key?.end);
             let lines: Vec<String> = items.iter().flat_map(spell_list_item).collect();
@@ -172,7 +172,7 @@ impl<'t> YamlEditor<'t> {
         };
         let at = self.find_end_with_comments(node, dash + 1);
         let mut edit = self.insert_lines(at, dash, &lines);
-        if self.has_gaps(node) {
+        if self.separates_items_by_blank_line(node) {
             edit.replacement.insert_str(0, self.lines.newline);
         }
         Some(vec![edit])
@@ -183,7 +183,7 @@ impl<'t> YamlEditor<'t> {
         let document = self.document?;
         let node = locate_node(document, route).map_or(document.root(), |found: LocatedNode<'_>| found.node);
         let new_map = || Value::Object([(key.to_owned(), value.clone())].into_iter().collect());
-        if node.is_unwritten() {
+        if node.is_value_omitted() {
             return self.fill_omitted_value(route, &new_map());
         }
         if node.is_null() {
@@ -235,7 +235,7 @@ impl<'t> YamlEditor<'t> {
     }
 
     /// Returns whether a blank line separates the last two items of a list.
-    fn has_gaps(&self, node: &YamlNode) -> bool {
+    fn separates_items_by_blank_line(&self, node: &YamlNode) -> bool {
         let Some([.., before, last]) = node.items() else {
             return false;
         };
@@ -296,7 +296,7 @@ impl<'t> YamlEditor<'t> {
             return None;
         }
         if is_flow(self.text, removed.parent) {
-            return remove_in_flow(&removed);
+            return remove_with_comma(&removed);
         }
         let key = removed.found.key;
         if key.is_some() && !self.lines.line_before(part.start).trim_matches(' ').is_empty() {
@@ -312,7 +312,7 @@ impl<'t> YamlEditor<'t> {
         let edit = self.remove_lines(Span::new(part.start, end.max(part.start)), column)?;
         match edit.replacement.is_empty() {
             true => Some(TextEdit::remove_span(
-                self.extend_over_gap(edit.span, removed.at + 1 == removed.parts.len()),
+                self.extend_over_blank_line_before(edit.span, removed.at + 1 == removed.parts.len()),
             )),
             false => Some(edit),
         }
@@ -341,7 +341,7 @@ impl<'t> YamlEditor<'t> {
     }
 
     /// Extends the span of lines by the blank line before them, if a blank line, the end of the text or no other item follows.
-    fn extend_over_gap(&self, lines: Span, is_last: bool) -> Span {
+    fn extend_over_blank_line_before(&self, lines: Span, is_last: bool) -> Span {
         let before = &self.text[..lines.start];
         let after = self.text[lines.end..].trim_start_matches('\r');
         let gap = ["\n\r\n", "\n\n"].into_iter().find(|gap| before.ends_with(gap));
@@ -355,7 +355,7 @@ impl<'t> YamlEditor<'t> {
 }
 
 /// Removes a part in brackets with its comma.
-fn remove_in_flow(removed: &RemovalTarget<'_>) -> Option<TextEdit> {
+fn remove_with_comma(removed: &RemovalTarget<'_>) -> Option<TextEdit> {
     let RemovalTarget { parts, at, .. } = removed;
     let part = parts[*at];
     let before = at.checked_sub(1).map(|at| parts[at]);

@@ -168,7 +168,7 @@ impl FixApplicability {
 
 /// Applies one edit and returns the new text. Anchors, aliases and tags may be lost, so the caller must check the value.
 /// Returns `None` if the location is not written as the edit needs it.
-pub(crate) fn edit_text(document: &YamlDocument, edit: &RouteEdit) -> Option<String> {
+pub(crate) fn apply_route_edit(document: &YamlDocument, edit: &RouteEdit) -> Option<String> {
     let mut editor = YamlEditor::new(document.source(), Some(document));
     editor.removes_anchors = true;
     let edits = sort_disjoint_edits(editor.resolve_edits(edit)?)?;

@@ -18,7 +18,7 @@ pub(super) struct EditTarget<'d> {
 }
 
 /// Returns the bytes at a symbolic location. Returns `None` if the value is written elsewhere.
-pub(super) fn find_site<'d>(document: &'d YamlDocument, at: &RouteLocation) -> Option<EditTarget<'d>> {
+pub(super) fn find_edit_target<'d>(document: &'d YamlDocument, at: &RouteLocation) -> Option<EditTarget<'d>> {
     if let NodePart::Source(span) = at.part {
         return Some(EditTarget {
             span,

@@ -57,5 +57,5 @@ impl YamlEditor<'_> {
 
 /// Returns the span of the key, if its value is omitted.
 fn find_key_without_value(located_node: &LocatedNode<'_>) -> Option<Span> {
-    located_node.key.filter(|_| located_node.node.is_unwritten())
+    located_node.key.filter(|_| located_node.node.is_value_omitted())
 }

@@ -37,7 +37,7 @@ pub fn quote_text(text: &str) -> String {
     match (text.contains(['"', '\\']), text.contains('\'')) {
         (false, _) if is_visible => format!("\"{text}\""),
         (true, false) if is_visible => quote_single(text),
-        _ => escape_text(text),
+        _ => quote_double(text),
     }
 }
 
@@ -47,7 +47,7 @@ pub fn quote_single(text: &str) -> String {
 }
 
 /// Spells a string in double quotes, with escapes for everything that is not visible.
-fn escape_text(text: &str) -> String {
+fn quote_double(text: &str) -> String {
     let mut spelt = String::with_capacity(text.len() + 2);
     for c in Value::from(text).to_string().chars() {
         match u32::from(c) {

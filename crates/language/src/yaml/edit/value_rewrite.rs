@@ -54,7 +54,7 @@ pub(super) fn plan_rewrite(
     let planner = RewritePlanner { text, adds_keys };
     let mut edits = Some(Vec::new());
     planner.add_edits(node, route, value, &mut edits);
-    (edits, replace_node(text, node, value))
+    (edits, rewrite_whole_node(text, node, value))
 }
 
 /// A planner of edits in this text.
@@ -79,7 +79,7 @@ impl RewritePlanner<'_> {
         if node_to_json(node).as_ref() == Some(value) {
             return;
         }
-        if self.adds_keys && node.is_unwritten() {
+        if self.adds_keys && node.is_value_omitted() {
             push_or_fail(edits, Some(RouteEdit::Rewrite(route.clone(), value.clone())));
             return;
         }
@@ -122,11 +122,11 @@ impl RewritePlanner<'_> {
                 let edit = if is_short {
                     Some(write())
                 } else {
-                    replace_node(text, node, value)
+                    rewrite_whole_node(text, node, value)
                 };
                 push_or_fail(edits, edit);
             }
-            _ => push_or_fail(edits, replace_node(text, node, value)),
+            _ => push_or_fail(edits, rewrite_whole_node(text, node, value)),
         }
     }
 }
@@ -145,7 +145,7 @@ fn keeps_block_list(text: &str, node: &YamlNode, new: &[Value]) -> bool {
 }
 
 /// Returns the edit that rewrites the whole node, unless an anchor, alias or tag would be lost.
-fn replace_node(text: &str, node: &YamlNode, value: &Value) -> Option<RouteEdit> {
+fn rewrite_whole_node(text: &str, node: &YamlNode, value: &Value) -> Option<RouteEdit> {
     let end = find_written_end(text, node);
     let start = find_block_header(text, node).unwrap_or(node.span.start);
     let span = Span::new(start, end.max(start));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{BoxFuture, ModelRequest, ReplyPiece, ReplyPieceCallback};
-use ensemble_core::thread::{Message, NoLiveOutput, Role};
+use ensemble_core::thread::{IgnoredLiveOutput, Message, MessageRole};
 use ensemble_language::ensemble::{ModelProfile, RetryBackoff, RetryPolicy};
 
 /// Answers with its name and the number, or fails; tells what it was asked.
@@ -77,8 +77,8 @@ fn ask(requests_made: u64) -> ModelQuery {
     ModelQuery {
         request_counter: Arc::default(),
         systems: vec![Some("first system".into()), Some("second system".into())],
-        messages: vec![Message::new(Role::User, "the task")],
-        source: ExecutionRef {
+        messages: vec![Message::new(MessageRole::User, "the task")],
+        source: ExecutionAttemptRef {
             run: "".into(),
             agent: "writer".into(),
             execution: 1,
@@ -102,7 +102,7 @@ fn text(asked: &ModelQueryResult) -> Result<&str, &str> {
 #[tokio::test]
 async fn numbering_goes_on_from_what_was_made_before() {
     let Setup { model, seen } = setup(vec![("a", 1, vec![], ModelProfile::default())]);
-    let asked = model.answer_query(ask(4), &NoLiveOutput).await;
+    let asked = model.answer_query(ask(4), &IgnoredLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Ok("a 5"), 1));
     let request = &seen.lock().unwrap()[0];
     assert_eq!(&*request.prompt, "the task");
@@ -115,17 +115,17 @@ async fn retries_honour_the_profile_and_count() {
     let fails = vec![(1, true), (2, true)];
     let Setup { model, .. } = setup(vec![("a", 3, fails.clone(), ModelProfile::default())]);
     let started = tokio::time::Instant::now();
-    let asked = model.answer_query(ask(0), &NoLiveOutput).await;
+    let asked = model.answer_query(ask(0), &IgnoredLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Ok("a 3"), 3));
     assert!(started.elapsed() >= Duration::from_millis(15), "5 ms, then 10 ms");
 
     let Setup { model, .. } = setup(vec![("a", 2, fails, ModelProfile::default())]);
-    let asked = model.answer_query(ask(0), &NoLiveOutput).await;
+    let asked = model.answer_query(ask(0), &IgnoredLiveOutput).await;
     let told = "error 2; it was the last of 2 requests (`retry` of model profile `a`)";
     assert_eq!((text(&asked), asked.requests), (Err(told), 2));
 
     let Setup { model, .. } = setup(vec![("a", 3, vec![(1, false)], ModelProfile::default())]);
-    let asked = model.answer_query(ask(0), &NoLiveOutput).await;
+    let asked = model.answer_query(ask(0), &IgnoredLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Err("error 1"), 1), "not worth a retry");
 }
 
@@ -136,7 +136,7 @@ async fn the_fallback_answers_with_its_own_instructions() {
         ("b", 1, vec![], ModelProfile::default()),
     ];
     let Setup { model, seen } = setup(links);
-    let asked = model.answer_query(ask(0), &NoLiveOutput).await;
+    let asked = model.answer_query(ask(0), &IgnoredLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Ok("b 2"), 2));
     assert_eq!(
         asked.warnings,
@@ -151,7 +151,7 @@ async fn when_nobody_answers_all_errors_are_told() {
         ("a", 1, vec![(1, false)], ModelProfile::default()),
         ("b", 1, vec![(2, true)], ModelProfile::default()),
     ];
-    let asked = setup(links).model.answer_query(ask(0), &NoLiveOutput).await;
+    let asked = setup(links).model.answer_query(ask(0), &IgnoredLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Err("a: error 1; b: error 2"), 2));
     assert!(asked.result.is_err_and(|error| error.retryable), "b may answer later");
 }
@@ -164,7 +164,7 @@ async fn a_request_has_its_own_time_limit() {
     };
     let asked = setup(vec![("slow", 1, vec![], limited)])
         .model
-        .answer_query(ask(0), &NoLiveOutput)
+        .answer_query(ask(0), &IgnoredLiveOutput)
         .await;
     assert_eq!(text(&asked), Err("no reply within 0.02 s"));
 }

@@ -5,35 +5,35 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::RequestStart;
-use crate::{LimitUnit, ReportedLimit};
+use crate::{ReportedLimit, ReportedLimitUnit};
 
 /// Maximum time until a reset for which requests wait. A daily limit does not block requests.
 const MAX_AWAITED_RESET: Duration = Duration::from_secs(300);
 
 /// Latest reported state of each limit of an account.
 #[derive(Debug, Default)]
-pub(super) struct ReportedLimits(Vec<LimitState>);
+pub(super) struct LatestReportedLimits(Vec<ReportedLimitState>);
 
 /// State of a limit, with the request whose response reported it.
 #[derive(Debug)]
-struct LimitState {
+struct ReportedLimitState {
     reported: ReportedLimit,
     /// The number of the request whose answer stated the limit. Later requests are not counted in it.
     number: u64,
     at: Instant,
 }
 
-impl ReportedLimits {
+impl LatestReportedLimits {
     /// Updates the limits from the response to a request. Ignores responses to earlier requests.
-    pub(super) fn update_reported(&mut self, reported: &[ReportedLimit], number: u64, now: Instant) {
+    pub(super) fn update_from_response(&mut self, reported: &[ReportedLimit], number: u64, now: Instant) {
         for reported in reported {
-            let is_same = |known: &LimitState| known.reported.name == reported.name;
+            let is_same = |known: &ReportedLimitState| known.reported.name == reported.name;
             if self.0.iter().any(|known| is_same(known) && known.number > number) {
                 continue;
             }
             self.0.retain(|known| !is_same(known));
             if reported.resets_in <= MAX_AWAITED_RESET {
-                self.0.push(LimitState {
+                self.0.push(ReportedLimitState {
                     reported: reported.clone(),
                     number,
                     at: now,
@@ -58,14 +58,14 @@ impl ReportedLimits {
     }
 }
 
-impl LimitState {
+impl ReportedLimitState {
     /// Returns the time at which this limit allows the request. Returns `None` if it allows the request now.
     fn find_free_time<'s>(&self, starts: impl Iterator<Item = &'s RequestStart>, tokens: u64) -> Option<Instant> {
         let later = starts.filter(|start| start.number > self.number);
         let (used, needed) = match self.reported.unit {
-            LimitUnit::Requests => (later.count() as u64, 1),
-            LimitUnit::Tokens => (later.map(|start| start.tokens).sum(), tokens.max(1)),
-            LimitUnit::OutputTokens => (0, 1),
+            ReportedLimitUnit::Requests => (later.count() as u64, 1),
+            ReportedLimitUnit::Tokens => (later.map(|start| start.tokens).sum(), tokens.max(1)),
+            ReportedLimitUnit::OutputTokens => (0, 1),
         };
         // A request that is larger than the limit waits until nothing is used.
         let needed = self.reported.limit.map_or(needed, |limit| needed.min(limit));
@@ -94,7 +94,7 @@ mod tests {
     fn requests(remaining: u64, limit: Option<u64>, seconds: u64) -> ReportedLimit {
         ReportedLimit {
             name: "requests",
-            unit: LimitUnit::Requests,
+            unit: ReportedLimitUnit::Requests,
             limit,
             remaining,
             resets_in: Duration::from_secs(seconds),
@@ -124,29 +124,29 @@ mod tests {
             (requests(0, None, 301), None),
             (
                 ReportedLimit {
-                    unit: LimitUnit::Tokens,
+                    unit: ReportedLimitUnit::Tokens,
                     ..requests(100, None, 9)
                 },
                 Some(9.0),
             ),
             (
                 ReportedLimit {
-                    unit: LimitUnit::Tokens,
+                    unit: ReportedLimitUnit::Tokens,
                     ..requests(101, None, 9)
                 },
                 None,
             ),
             (
                 ReportedLimit {
-                    unit: LimitUnit::OutputTokens,
+                    unit: ReportedLimitUnit::OutputTokens,
                     ..requests(0, None, 9)
                 },
                 Some(9.0),
             ),
         ];
         for (reported, expected) in table {
-            let mut known = ReportedLimits::default();
-            known.update_reported(std::slice::from_ref(&reported), 7, now);
+            let mut known = LatestReportedLimits::default();
+            known.update_from_response(std::slice::from_ref(&reported), 7, now);
             let found = known.find_free_time(later.iter(), 21, now);
             let seconds = found.map(|at| (at - now).as_secs_f64());
             assert_eq!(seconds, expected, "{reported:?}");
@@ -156,11 +156,11 @@ mod tests {
     #[test]
     fn the_answer_to_an_earlier_request_changes_nothing() {
         let now = Instant::now();
-        let mut known = ReportedLimits::default();
-        known.update_reported(&[requests(0, None, 30)], 7, now);
-        known.update_reported(&[requests(5, None, 30)], 6, now);
+        let mut known = LatestReportedLimits::default();
+        known.update_from_response(&[requests(0, None, 30)], 7, now);
+        known.update_from_response(&[requests(5, None, 30)], 6, now);
         assert!(known.find_free_time([].iter(), 1, now).is_some());
-        known.update_reported(&[requests(5, None, 30)], 8, now);
+        known.update_from_response(&[requests(5, None, 30)], 8, now);
         assert!(known.find_free_time([].iter(), 1, now).is_none());
     }
 }

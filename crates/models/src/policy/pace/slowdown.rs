@@ -10,16 +10,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Number of requests in one judged window.
-const JUDGED_REQUESTS: usize = 20;
+const SLOWDOWN_WINDOW_REQUESTS: usize = 20;
 
 /// Refusals in a window that start a slowdown if two consecutive windows have as many.
-const TOO_MANY_REFUSALS: usize = 10;
+const MIN_REFUSALS_FOR_SLOWDOWN: usize = 10;
 
 /// Maximum number of refusals in a window while the pace grows.
 const MAX_CALM_REFUSALS: usize = 5;
 
 /// Time without too many refusals after which a slowdown ends.
-const CALM_BEFORE_END: Duration = Duration::from_secs(60);
+const CALM_TIME_BEFORE_END: Duration = Duration::from_secs(60);
 
 /// The time in which the pace doubles while few requests are refused.
 const PACE_DOUBLING_TIME: Duration = Duration::from_secs(50);
@@ -64,7 +64,7 @@ pub(crate) enum PaceChange {
 #[derive(Debug, Default)]
 pub(super) struct SlowdownControl {
     /// The results of the latest requests, at most [`JUDGED_REQUESTS`].
-    results: VecDeque<RequestResult>,
+    results: VecDeque<PacedRequestResult>,
     /// The times at which requests of the last minute were accepted.
     accepted: VecDeque<Instant>,
     /// The first request of the measured time.
@@ -77,7 +77,7 @@ pub(super) struct SlowdownControl {
 
 /// Result of a request: accepted or refused.
 #[derive(Debug, Clone, Copy)]
-struct RequestResult {
+struct PacedRequestResult {
     ended_at: Instant,
     is_accepted: bool,
 }
@@ -99,12 +99,12 @@ struct CurrentSlowdown {
 
 impl SlowdownControl {
     /// Returns the minimum interval between two requests, or zero without a slowdown. Ends the slowdown after a minute of calm.
-    pub(super) fn update_request_interval(&mut self, now: Instant, changes: &mut Vec<PaceChange>) -> Duration {
+    pub(super) fn refresh_min_request_interval(&mut self, now: Instant, changes: &mut Vec<PaceChange>) -> Duration {
         let Some(current) = &self.current else {
             return Duration::ZERO;
         };
         let calm = now.saturating_duration_since(current.calm_since);
-        if calm >= CALM_BEFORE_END {
+        if calm >= CALM_TIME_BEFORE_END {
             changes.push(PaceChange::Recovered(now - current.began_at));
             self.end_slowdown(now);
             return Duration::ZERO;
@@ -135,32 +135,32 @@ impl SlowdownControl {
         {
             return;
         }
-        if self.results.len() == JUDGED_REQUESTS {
+        if self.results.len() == SLOWDOWN_WINDOW_REQUESTS {
             self.results.pop_front();
         }
-        self.results.push_back(RequestResult {
+        self.results.push_back(PacedRequestResult {
             ended_at: now,
             is_accepted,
         });
-        if self.results.len() < JUDGED_REQUESTS {
+        if self.results.len() < SLOWDOWN_WINDOW_REQUESTS {
             return;
         }
         match self.current {
-            Some(_) => self.judge_slowdown(now, changes),
-            None => self.begin_if_needed(now, changes),
+            Some(_) => self.correct_or_end_slowdown(now, changes),
+            None => self.begin_slowdown_if_needed(now, changes),
         }
     }
 
     /// Counts the refused requests in the window.
-    fn count_refusals(&self) -> usize {
+    fn count_refusals_in_window(&self) -> usize {
         self.results.iter().filter(|result| !result.is_accepted).count()
     }
 
     /// Starts a slowdown if two consecutive windows have too many refusals.
-    fn begin_if_needed(&mut self, now: Instant, changes: &mut Vec<PaceChange>) {
-        let refused = self.count_refusals();
+    fn begin_slowdown_if_needed(&mut self, now: Instant, changes: &mut Vec<PaceChange>) {
+        let refused = self.count_refusals_in_window();
         // Random refusals seldom fill two windows.
-        if refused < TOO_MANY_REFUSALS {
+        if refused < MIN_REFUSALS_FOR_SLOWDOWN {
             self.had_many_refusals = false;
             return;
         }
@@ -176,7 +176,7 @@ impl SlowdownControl {
             .measured_since
             .unwrap_or(now)
             .max(now.checked_sub(MINUTE).unwrap_or(now));
-        let rate = compute_rate(self.accepted.len(), now.saturating_duration_since(since));
+        let rate = accepted_per_minute(self.accepted.len(), now.saturating_duration_since(since));
         self.current = Some(CurrentSlowdown {
             began_at: now,
             rate,
@@ -189,17 +189,17 @@ impl SlowdownControl {
         changes.push(PaceChange::Slowed {
             requests_per_minute: round_rate(rate),
             refused,
-            judged: JUDGED_REQUESTS,
+            judged: SLOWDOWN_WINDOW_REQUESTS,
         });
     }
 
     /// Corrects the pace if too many requests are still refused, or ends the slowdown if it is useless.
-    fn judge_slowdown(&mut self, now: Instant, changes: &mut Vec<PaceChange>) {
-        let refused = self.count_refusals();
+    fn correct_or_end_slowdown(&mut self, now: Instant, changes: &mut Vec<PaceChange>) {
+        let refused = self.count_refusals_in_window();
         let Some(current) = self.current.as_mut().filter(|_| refused > MAX_CALM_REFUSALS) else {
             return;
         };
-        let accepted = JUDGED_REQUESTS - refused;
+        let accepted = SLOWDOWN_WINDOW_REQUESTS - refused;
         let is_improved = refused * 4 < current.refused_before * 3;
         if !is_improved && accepted >= MIN_ACCEPTED_REQUESTS && current.rate > MIN_REQUESTS_PER_MINUTE {
             current.useless_windows += 1;
@@ -211,7 +211,7 @@ impl SlowdownControl {
             return;
         }
         let first = self.results.front().map_or(now, |result| result.ended_at);
-        let measured = compute_rate(accepted, now.saturating_duration_since(first));
+        let measured = accepted_per_minute(accepted, now.saturating_duration_since(first));
         current.rate = measured.min(current.rate);
         current.calm_since = now;
         current.judged_since = now;
@@ -229,7 +229,7 @@ impl SlowdownControl {
 }
 
 /// Returns the requests per minute at which this number of requests was accepted in this time.
-fn compute_rate(accepted: usize, time: Duration) -> f64 {
+fn accepted_per_minute(accepted: usize, time: Duration) -> f64 {
     let accepted = u32::try_from(accepted).unwrap_or(u32::MAX);
     let time = time.max(MIN_MEASURED_TIME).min(MINUTE);
     (f64::from(accepted) * 60.0 / time.as_secs_f64()).max(MIN_REQUESTS_PER_MINUTE)

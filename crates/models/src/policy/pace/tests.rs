@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::{LimitUnit, ModelErrorKind};
+use crate::{ModelErrorKind, ReportedLimitUnit};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,7 +28,7 @@ fn refusal(seconds: Option<u64>) -> ModelError {
 fn used_up(remaining: u64, seconds: u64) -> ReportedLimit {
     ReportedLimit {
         name: "x-ratelimit-remaining-requests",
-        unit: LimitUnit::Requests,
+        unit: ReportedLimitUnit::Requests,
         limit: None,
         remaining,
         resets_in: Duration::from_secs(seconds),
@@ -85,7 +85,7 @@ async fn tokens_are_counted_as_they_were_used() {
 async fn clocks_stand_while_the_pace_is_waited_for() {
     let pace = ProviderPace::new(limits(Some(1), None, Some(1)));
     let run = Stopwatch::default();
-    let execution = run.child();
+    let execution = run.nested_stopwatch();
     let first = admit(&pace).await;
     tokio::join!(
         async {
@@ -96,7 +96,7 @@ async fn clocks_stand_while_the_pace_is_waited_for() {
         async { pace.wait_for_admission(1, &execution).await.map(drop).expect("a turn") },
     );
     // The request under way took 5 s, and the limit of the profile 55 s more.
-    assert_eq!(run.since_start(), 60 * SECOND);
+    assert_eq!(run.elapsed_with_pauses(), 60 * SECOND);
     assert_eq!((run.elapsed_time(), execution.elapsed_time()), (5 * SECOND, 5 * SECOND));
 }
 
@@ -134,7 +134,7 @@ async fn the_limits_that_a_provider_states_are_kept() {
     let pace = ProviderPace::new(RateLimit::default());
     admit(&pace).await.record_success(None, &[used_up(0, 20)]);
     assert_eq!(
-        (pace.remaining_pause(), pace.account_pause()),
+        (pace.remaining_pause(), pace.remaining_account_pause()),
         (20 * SECOND, Duration::ZERO)
     );
     let pace = ProviderPace::new(RateLimit::default());
@@ -197,5 +197,5 @@ async fn a_server_that_accepts_nothing_is_given_up() {
     assert_eq!(served, 0);
     let seconds = begun.elapsed().as_secs();
     assert!((60..130).contains(&seconds), "{seconds} s");
-    assert!(!pace.is_accepting_requests(0));
+    assert!(!pace.may_accept_since_success(0));
 }

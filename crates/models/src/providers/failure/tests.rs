@@ -26,7 +26,7 @@ fn refusal_of(
     let provider = HttpProvider::find_by_name(provider).expect("is known");
     let network = ModelNetwork::new(|_| Some("key-0123456789".into()), || DateTime::UNIX_EPOCH, || 0.5);
     let credentials = ProviderCredentials::from_environment(profile, provider, &network).expect("all there");
-    let dialect = crate::providers::remote::find_dialect(provider.dialect);
+    let dialect = crate::providers::remote::dialect_for_api(provider.dialect);
     let target = RequestTarget {
         provider,
         profile,

@@ -20,9 +20,9 @@ use crate::policy::quirks::ModelQuirks;
 use crate::providers::address::ProviderAddress;
 use crate::providers::dialect::ProviderDialect;
 use crate::providers::failure::{RequestTarget, innermost_cause};
-use crate::reply::assembly::{ReplyAssembly, ReplyLimits};
+use crate::reply::assembly::{ReplyAssembly, ReplyCutOffLimits};
 use crate::request::tool_files;
-pub use crate::transport::credentials::key_variable;
+pub use crate::transport::credentials::api_key_variable;
 use crate::transport::credentials::{ProviderCredentials, SecretPieceFilter};
 use crate::transport::frames::{EventFraming, EventSplitter, StreamEvent};
 use crate::transport::pauses::parse_reported_limits;
@@ -60,7 +60,7 @@ const REPLY_EVENT_NAMES: [&str; 7] = [
 ];
 
 /// Returns the implementation of a protocol.
-pub(crate) fn find_dialect(dialect: ensemble::ProviderApi) -> &'static dyn ProviderDialect {
+pub(crate) fn dialect_for_api(dialect: ensemble::ProviderApi) -> &'static dyn ProviderDialect {
     match dialect {
         ensemble::ProviderApi::OpenAi => &crate::providers::openai::OpenAiDialect,
         ensemble::ProviderApi::Anthropic => &crate::providers::anthropic::AnthropicDialect,
@@ -87,7 +87,7 @@ impl RemoteProvider {
     /// # Errors
     /// The list cannot be read.
     pub async fn fetch_model_names(&self, profile: &ModelProfile) -> Result<Vec<String>, ModelError> {
-        let dialect = find_dialect(self.provider.dialect);
+        let dialect = dialect_for_api(self.provider.dialect);
         let endpoint = self.resolve_endpoint(profile, dialect)?;
         let target = endpoint.request_target(self.provider, profile, false);
         let client = self
@@ -95,7 +95,7 @@ impl RemoteProvider {
             .get_or_build_client()
             .await
             .map_err(ModelError::new_fatal)?;
-        let request = client.get(endpoint.address.models_url(dialect.models_path()));
+        let request = client.get(endpoint.address.model_list_url(dialect.models_path()));
         let answer = self
             .send_and_check_status(endpoint.with_headers(request, dialect), &target)
             .await;
@@ -108,11 +108,11 @@ impl RemoteProvider {
         {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > crate::transport::frames::MAX_EVENT_BYTES {
-                return Err(target.reply_error(ReplyError::TooLarge));
+                return Err(target.unusable_reply_error(ReplyError::TooLarge));
             }
         }
         let list: Value = serde_json::from_slice(&bytes).map_err(|error| {
-            target.reply_error(ReplyError::Malformed(format!(
+            target.unusable_reply_error(ReplyError::Malformed(format!(
                 "the list of models is not valid JSON ({error})"
             )))
         })?;
@@ -144,15 +144,15 @@ impl RemoteProvider {
         target: &RequestTarget<'_>,
     ) -> Result<Response, RefusedResponse> {
         let timed_result = tokio::time::timeout(silence_limit(target.profile), request.send()).await;
-        let send_result =
-            timed_result.map_err(|_| target.reply_error(ReplyError::SilentTooLong(silence_limit(target.profile))))?;
+        let send_result = timed_result
+            .map_err(|_| target.unusable_reply_error(ReplyError::SilentTooLong(silence_limit(target.profile))))?;
         let mut response = send_result.map_err(|error| target.connection_error(&error))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        let body = read_error_body(&mut response).await;
+        let body = read_error_body_start(&mut response).await;
         Err(RefusedResponse {
             error: target.status_error(status, &headers, &body, self.network.current_time()),
             server_message: matches!(status.as_u16(), 400 | 422).then_some(body),
@@ -160,14 +160,14 @@ impl RemoteProvider {
     }
 
     /// Sends the body, and repeats it without the parameters that the server refuses. Returns the response and warnings for the user.
-    async fn send_until_accepted(
+    async fn send_without_refused_parameters(
         &self,
         body: &Value,
         model: &str,
         endpoint: &ProviderEndpoint,
         target: &RequestTarget<'_>,
     ) -> Result<(Response, Vec<String>), ModelError> {
-        let dialect = find_dialect(self.provider.dialect);
+        let dialect = dialect_for_api(self.provider.dialect);
         let client = self
             .network
             .get_or_build_client()
@@ -180,7 +180,7 @@ impl RemoteProvider {
             let mut sent_body = Cow::Borrowed(body);
             let quirks = self.network.lock_quirks().get(&server).cloned().unwrap_or_default();
             if quirks != ModelQuirks::default() {
-                quirks.apply_to_body(sent_body.to_mut());
+                quirks.adapt_request_body(sent_body.to_mut());
             }
             let refusal = match self
                 .send_and_check_status(
@@ -199,7 +199,7 @@ impl RemoteProvider {
             let server_quirks = known_quirks.entry(server.clone()).or_default();
             // Another request may have learned in the meantime. What is learned is never forgotten, so this ends.
             if *server_quirks == quirks {
-                match server_quirks.learn_from_refusal(&sent_body, server_message) {
+                match server_quirks.record_quirk_from_refusal(&sent_body, server_message) {
                     Some(warning) => warnings.extend(warning),
                     None => return Err(refusal.error),
                 }
@@ -214,18 +214,22 @@ impl RemoteProvider {
         on_piece: &ReplyPieceCallback<'_>,
     ) -> Result<ModelReply, ModelError> {
         let _place = resource_room::wait_for_process_permit().await;
-        let dialect = find_dialect(self.provider.dialect);
+        let dialect = dialect_for_api(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
         if let Some(schema) = &request.output_schema
             && !dialect.supports_schema(&request, schema)
         {
             request = move_schema_to_messages(request);
         }
-        crate::reply::call_ids::replace_unsupported_ids(&mut request.messages, self.provider.dialect, &profile.model);
+        crate::reply::call_ids::replace_unsupported_call_ids(
+            &mut request.messages,
+            self.provider.dialect,
+            &profile.model,
+        );
         let endpoint = self.resolve_endpoint(&profile, dialect)?;
-        crate::request::attachments::check_attachments(self.provider.dialect, &request)?;
-        let takes = |file: &Attachment| crate::request::attachments::supports_file(self.provider.dialect, file);
-        let mut warnings = tool_files::replace_unsendable_files(&mut request.messages, takes);
+        crate::request::attachments::check_attachment_types(self.provider.dialect, &request)?;
+        let takes = |file: &Attachment| crate::request::attachments::supports_file_type(self.provider.dialect, file);
+        let mut warnings = tool_files::replace_unsendable_tool_files(&mut request.messages, takes);
         let schema = request.output_schema.as_deref();
         let target = endpoint.request_target(self.provider, &profile, schema.is_some());
         let mut body = dialect.request_body(&request, schema);
@@ -242,13 +246,13 @@ impl RemoteProvider {
         // The messages may be long, and the reply may be long in coming.
         drop(request);
         let (mut response, of_server) = self
-            .send_until_accepted(&body, &profile.model, &endpoint, &target)
+            .send_without_refused_parameters(&body, &profile.model, &endpoint, &target)
             .await?;
         warnings.extend(of_server);
         drop(body);
-        let Some(framing) = detect_framing(&response, dialect.reply_framing()) else {
+        let Some(framing) = detect_framing(&response, dialect.reply_event_framing()) else {
             let content_type = content_type(&response).unwrap_or_default();
-            let start = read_error_body(&mut response).await;
+            let start = read_error_body_start(&mut response).await;
             return Err(target.unexpected_content_type_error(&content_type, &start));
         };
         let limits = parse_reported_limits(response.headers(), "", self.network.current_time());
@@ -257,12 +261,12 @@ impl RemoteProvider {
         let mut reply = ReplyAssembly::new(&on_piece);
         let read = read_stream_into_reply(response, framing, dialect, silence_limit(&profile), &mut reply).await;
         filter.flush_held_text();
-        let limits_of_reply = ReplyLimits {
+        let limits_of_reply = ReplyCutOffLimits {
             max_tokens: dialect.max_tokens(&profile),
             context_length: profile.context_window,
         };
-        let reply = read.and_then(|()| reply.into_reply(request_number, limits_of_reply));
-        let mut reply = reply.map_err(|broken| target.reply_error(broken))?;
+        let reply = read.and_then(|()| reply.into_complete_reply(request_number, limits_of_reply));
+        let mut reply = reply.map_err(|broken| target.unusable_reply_error(broken))?;
         reply.warnings.extend(warnings);
         reply.limits = limits;
         if let Some(reasoning) = &mut reply.reasoning {
@@ -334,7 +338,7 @@ impl ProviderEndpoint {
         let request = of_dialect.fold(request, |request, (name, value)| {
             request.header(name, sensitive_header_value(&value))
         });
-        let request = match trace::current_span() {
+        let request = match trace::current_task_span() {
             Some(span) => with_trace_headers(request, &span, &is_replaced),
             None => request,
         };
@@ -389,9 +393,9 @@ async fn read_stream_into_reply(
             Err(error) => return Err(ReplyError::ConnectionLost(innermost_cause(&error))),
         };
         let Some(chunk) = chunk else {
-            return finish_stream(frames, dialect, reply);
+            return apply_last_stream_event(frames, dialect, reply);
         };
-        let mut take = |event: StreamEvent<'_>| apply_stream_event(event, dialect, reply);
+        let mut take = |event: StreamEvent<'_>| apply_known_stream_event(event, dialect, reply);
         size += chunk.len();
         if size > MAX_RESPONSE_BYTES {
             return Err(ReplyError::TooLarge);
@@ -405,17 +409,17 @@ async fn read_stream_into_reply(
 }
 
 /// Applies the last event. Ignores errors after an end reason, because the reply is complete then.
-fn finish_stream(
+fn apply_last_stream_event(
     frames: EventSplitter,
     dialect: &dyn ProviderDialect,
     reply: &mut ReplyAssembly<'_>,
 ) -> Result<(), ReplyError> {
-    let last = frames.finish_stream(&mut |event| apply_stream_event(event, dialect, reply));
+    let last = frames.finish_stream(&mut |event| apply_known_stream_event(event, dialect, reply));
     last.or_else(|error| reply.stop.map(drop).ok_or(error))
 }
 
 /// Adds an event to the reply, unless both its name and its form are unknown.
-fn apply_stream_event(
+fn apply_known_stream_event(
     event: StreamEvent<'_>,
     dialect: &dyn ProviderDialect,
     reply: &mut ReplyAssembly<'_>,
@@ -437,7 +441,7 @@ fn apply_stream_event(
             return Err(ReplyError::Malformed(format!("`{start}` is not valid JSON ({error})")));
         }
     };
-    dialect.apply_event(&value, reply)
+    dialect.add_event_to_reply(&value, reply)
 }
 
 /// Returns the content type without parameters, in lower case.
@@ -461,7 +465,7 @@ fn detect_framing(response: &Response, usual: EventFraming) -> Option<EventFrami
 }
 
 /// Reads the beginning of a body, for error messages.
-async fn read_error_body(response: &mut Response) -> String {
+async fn read_error_body_start(response: &mut Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         bytes.extend_from_slice(&chunk);

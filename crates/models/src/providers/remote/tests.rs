@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{RequestTokens, ToolSpec};
-use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{Message, MessageRole, StopReason, ToolCall, ToolCallEnd};
 use ensemble_language::ensemble::PROVIDERS;
 
 fn profile(provider: &str) -> ModelProfile {
@@ -32,18 +32,18 @@ fn request(provider: &str) -> ModelRequest {
             signatures: vec!["signed".into()],
             ..ToolCall::new("c1", "add", json!({"a": 1}))
         }
-        .with_end(ToolEnd::Result(json!({"sum": 1})), 0.1),
-        ToolCall::new("c2", "fail", json!({})).with_end(ToolEnd::Error("broken".into()), 0.1),
+        .with_end(ToolCallEnd::Result(json!({"sum": 1})), 0.1),
+        ToolCall::new("c2", "fail", json!({})).with_end(ToolCallEnd::Error("broken".into()), 0.1),
     ];
     ModelRequest {
         messages: vec![
-            Message::new(Role::System, "Be brief."),
-            Message::new(Role::User, "Add."),
+            Message::new(MessageRole::System, "Be brief."),
+            Message::new(MessageRole::User, "Add."),
             Message {
                 tool_calls: called.into(),
-                ..Message::new(Role::Assistant, "")
+                ..Message::new(MessageRole::Assistant, "")
             },
-            Message::new(Role::User, "Again."),
+            Message::new(MessageRole::User, "Again."),
         ],
         agent_name: "a".into(),
         purpose: crate::RequestPurpose::Reply,
@@ -64,7 +64,7 @@ fn request(provider: &str) -> ModelRequest {
 
 fn body(provider: &str) -> Value {
     let known = ensemble::HttpProvider::find_by_name(provider).expect("is known");
-    find_dialect(known.dialect).request_body(&request(provider), None)
+    dialect_for_api(known.dialect).request_body(&request(provider), None)
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn gemini_is_told() {
         ],
     });
     assert_eq!(body("gemini"), expected);
-    let at = |model: &str| find_dialect(ensemble::ProviderApi::Gemini).chat_path(model);
+    let at = |model: &str| dialect_for_api(ensemble::ProviderApi::Gemini).chat_path(model);
     assert_eq!(at("g"), "/models/g:streamGenerateContent?alt=sse");
     assert_eq!(at("tunedModels/g"), "/tunedModels/g:streamGenerateContent?alt=sse");
 }
@@ -174,7 +174,7 @@ fn a_schema_is_said_in_each_providers_way() {
         if !tools {
             request.tools = Arc::default();
         }
-        find_dialect(known.dialect).request_body(&request, Some(&schema))
+        dialect_for_api(known.dialect).request_body(&request, Some(&schema))
     };
     let format = json!({"type": "json_schema", "json_schema": {"name": "output", "schema": schema, "strict": false}});
     assert_eq!(said("openai", true)["response_format"], format);
@@ -201,13 +201,13 @@ fn reply(provider: &str, events: &[Value]) -> (Result<ModelReply, ReplyError>, V
         }
     };
     let mut assembly = ReplyAssembly::new(&on_piece);
-    let dialect = find_dialect(known.dialect);
+    let dialect = dialect_for_api(known.dialect);
     let taken = events.iter().try_for_each(|event| {
         let text = event.as_str().map_or_else(|| event.to_string(), str::to_owned);
         let event = StreamEvent { name: "", data: &text };
-        apply_stream_event(event, dialect, &mut assembly)
+        apply_known_stream_event(event, dialect, &mut assembly)
     });
-    let reply = taken.and_then(|()| assembly.into_reply(3, ReplyLimits::default()));
+    let reply = taken.and_then(|()| assembly.into_complete_reply(3, ReplyCutOffLimits::default()));
     (reply, heard.into_inner().expect("unpoisoned"))
 }
 

@@ -1,4 +1,4 @@
-//! What is going on, in one row: the agents at work, the pauses of those that wait, and those that have ended.
+//! The activity of a run in one row: the running agents, their retry pauses, and the ended agents.
 
 #![expect(
     clippy::disallowed_methods,
@@ -8,11 +8,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Current activity of a run. Clones share it.
+/// The current activity of a run. Clones share the activity.
 #[derive(Clone, Default)]
 pub(super) struct RunActivity(Arc<Mutex<ActiveAgents>>);
 
-/// Running, retrying and ended agents of a turn.
+/// The running, retrying and ended agents of a turn.
 #[derive(Default)]
 struct ActiveAgents {
     turn: u32,
@@ -37,8 +37,8 @@ impl RunActivity {
         agents.turn = turn;
     }
 
-    /// Clears all activity.
-    pub(super) fn clear_all(&self) {
+    /// Removes all running and ended agents.
+    pub(super) fn clear_activity(&self) {
         *self.lock_agents() = ActiveAgents::default();
     }
 
@@ -56,7 +56,7 @@ impl RunActivity {
         }
     }
 
-    /// Removes the mark of the agent as waiting. Returns whether it was waiting.
+    /// Removes the retry pause of the agent. Returns whether the agent was waiting for a retry.
     pub(super) fn clear_retry_pause(&self, agent: &str) -> bool {
         let mut agents = self.lock_agents();
         let before = agents.waiting.len();

@@ -1,6 +1,6 @@
 //! The spinner: one row of the terminal with the running agents, which is removed afterwards.
 //!
-//! While a reply is written, the row stands still below it, without the time.
+//! While a reply is streamed, the row is shown below the reply without the time.
 //!
 //! The row is short, and the cursor is directly behind it. So the `^C` that a terminal prints after Ctrl-C stays on the
 //! row and is cleared with it, and a terminal that becomes narrower does not split the row in two.
@@ -18,22 +18,22 @@ use ensemble_language::hidden_characters::escape_hidden;
 /// The time between two frames of the spinner.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Columns that are left free at the end of the row for characters that the terminal echoes.
+/// The columns that stay free at the end of the row, for characters that the terminal echoes.
 const FREE_COLUMNS: u16 = 8;
 
-/// The columns for the spinner and the time.
+/// The columns of the spinner and the elapsed time.
 const SPINNER_COLUMNS: u16 = 12;
 
-/// Escape sequence that makes room for a row below the cursor, goes there, and clears it. Keeps the column.
-const BEGIN_BELOW: &str = "\x0b\x1b[A\x1b7\x1b[B\r\x1b[2K";
+/// The escape sequence that saves the cursor, makes room for a row below the cursor, and moves there.
+const OPEN_ROW_BELOW: &str = "\x0b\x1b[A\x1b7\x1b[B\r\x1b[2K";
 
-/// Escape sequence that returns to the saved cursor position.
-const END_BELOW: &str = "\x1b8";
+/// The escape sequence that returns to the saved cursor position.
+const RETURN_FROM_BELOW: &str = "\x1b8";
 
-/// Escape sequence that clears everything after the cursor.
-const CLEAR_BELOW: &str = "\x1b[J";
+/// The escape sequence that clears everything after the cursor.
+const CLEAR_AFTER_CURSOR: &str = "\x1b[J";
 
-/// Spinner with the current activity and the time since its start.
+/// A spinner with the current activity and the time since its start.
 pub(super) struct ActivitySpinner {
     bar: ProgressBar,
     activity: RunActivity,
@@ -54,7 +54,7 @@ impl ActivitySpinner {
             let shown_activity = activity.clone();
             let write = move |_: &ProgressState, row: &mut dyn std::fmt::Write| {
                 // A row that cannot be written is not shown.
-                let _ = row.write_str(&fit_row(&shown_activity.render_activity_row()));
+                let _ = row.write_str(&truncate_row_to_terminal(&shown_activity.render_activity_row()));
             };
             bar.set_style(style.with_key("activity", write));
         }
@@ -66,8 +66,8 @@ impl ActivitySpinner {
         }
     }
 
-    /// Shows the current activity, or stops the spinner without activity.
-    pub(super) fn refresh(&mut self) {
+    /// Redraws the spinner with the current activity. Stops and clears the spinner if there is no activity.
+    pub(super) fn show_or_stop(&mut self) {
         if self.activity.render_activity_row().is_empty() {
             self.stop_and_clear();
         } else if self.turns {
@@ -82,18 +82,21 @@ impl ActivitySpinner {
         }
         self.is_below = true;
         // The row is only for show.
-        let _ = Term::stderr().write_str(&format!("{BEGIN_BELOW}{}{END_BELOW}", fit_row(row)));
+        let _ = Term::stderr().write_str(&format!(
+            "{OPEN_ROW_BELOW}{}{RETURN_FROM_BELOW}",
+            truncate_row_to_terminal(row)
+        ));
     }
 
     /// Clears the row below the cursor.
     pub(super) fn clear_row_below(&mut self) {
         if std::mem::take(&mut self.is_below) {
-            let _ = Term::stderr().write_str(CLEAR_BELOW);
+            let _ = Term::stderr().write_str(CLEAR_AFTER_CURSOR);
         }
     }
 
-    /// Restarts the time.
-    pub(super) fn reset_time(&self) {
+    /// Restarts the elapsed time.
+    pub(super) fn restart_time(&self) {
         self.bar.reset_elapsed();
     }
 
@@ -107,7 +110,7 @@ impl ActivitySpinner {
         self.bar.enable_steady_tick(FRAME_INTERVAL);
     }
 
-    /// Clears the row and stops.
+    /// Stops the spinner and clears its row.
     pub(super) fn stop_and_clear(&mut self) {
         if !std::mem::take(&mut self.turns) {
             return;
@@ -116,7 +119,7 @@ impl ActivitySpinner {
         self.bar.finish_and_clear();
     }
 
-    /// Clears the row while the function writes other output.
+    /// Clears the row while `write` writes other output, and redraws the row afterwards.
     pub(super) fn suspend_while(&self, write: impl FnOnce()) {
         if self.turns {
             self.bar.suspend(write);
@@ -126,8 +129,8 @@ impl ActivitySpinner {
     }
 }
 
-/// Cuts the row to the width of the terminal.
-fn fit_row(row: &str) -> String {
+/// Escapes the row, and shortens the row to the width of the terminal.
+fn truncate_row_to_terminal(row: &str) -> String {
     let columns = Term::stderr().size().1;
     truncate_to_width(
         &escape_hidden(row),
@@ -135,7 +138,7 @@ fn fit_row(row: &str) -> String {
     )
 }
 
-/// Terminal that does not pad rows with blanks.
+/// A terminal that does not pad rows with blanks.
 #[derive(Debug)]
 struct UnpaddedTerminal(Term);
 

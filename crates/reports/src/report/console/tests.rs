@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::report::sanitized_writer::SanitizedWriter;
-use ensemble_core::thread::ToolEnd;
+use ensemble_core::thread::ToolCallEnd;
 
 #[derive(Clone, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -34,15 +34,15 @@ fn console(live: bool) -> (ConsoleWriter, Buffer) {
         ..ConsoleOptions::default()
     };
     let console = ConsoleWriter::new(
-        SanitizedWriter::standalone(buffer.clone()),
-        SanitizedWriter::standalone(buffer.clone()),
+        SanitizedWriter::with_separate_stream(buffer.clone()),
+        SanitizedWriter::with_separate_stream(buffer.clone()),
         options,
     );
     (console, buffer)
 }
 
-fn source(agent: &str) -> ExecutionRef {
-    ExecutionRef {
+fn source(agent: &str) -> ExecutionAttemptRef {
+    ExecutionAttemptRef {
         run: "".into(),
         agent: agent.into(),
         execution: 1,
@@ -83,8 +83,8 @@ fn a_reply_is_wrapped_while_it_arrives() {
         ..ConsoleOptions::default()
     };
     let console = ConsoleWriter::new(
-        SanitizedWriter::standalone(buffer.clone()),
-        SanitizedWriter::standalone(buffer.clone()),
+        SanitizedWriter::with_separate_stream(buffer.clone()),
+        SanitizedWriter::with_separate_stream(buffer.clone()),
         options,
     );
     receive(&console, "a", &["one two thr", "ee four fi"]);
@@ -109,8 +109,8 @@ fn while_one_reply_is_streamed_everything_else_waits() {
     let (console, buffer) = console(true);
     receive(&console, "a", &["first "]);
     receive(&console, "b", &["deferred"]);
-    console.print_out("said meanwhile\n");
-    console.print_err("warned meanwhile\n");
+    console.print_or_queue_stdout("said meanwhile\n");
+    console.print_or_queue_stderr("warned meanwhile\n");
     receive(&console, "a", &["then"]);
     assert_eq!(
         console.end_streamed_reply("b"),
@@ -132,7 +132,7 @@ fn what_waits_is_written_when_the_reporter_goes_without_an_end() {
     let (console, buffer) = console(true);
     let human = crate::report::HumanReporter::new(console.clone(), crate::report::OutputVerbosity::Normal);
     receive(&console, "a", &["half a reply"]);
-    console.print_err("warned meanwhile\n");
+    console.print_or_queue_stderr("warned meanwhile\n");
     drop(human);
     assert_eq!(buffer.text(), "  a llm\n    half a reply\nwarned meanwhile\n");
 }
@@ -155,7 +155,7 @@ fn tool_calls_are_written_between_replies() {
     let call = ToolCall::new("1", "weather", json!({"city": "Paris"}));
     receive(&console, "a", &["Let me see."]);
     console.receive_update(&source("a"), LiveUpdate::ToolStarted(&call));
-    let end = call.with_end(ToolEnd::Result(json!("rain\nand wind")), 0.1);
+    let end = call.with_end(ToolCallEnd::Result(json!("rain\nand wind")), 0.1);
     console.receive_update(&source("a"), LiveUpdate::ToolEnded(&end));
     receive(&console, "a", &["It rains."]);
     assert_eq!(console.end_streamed_reply("a"), SHOWN);
@@ -185,7 +185,7 @@ fn nothing_is_written_while_a_question_is_open() {
     receive(&console, "a", &["Let me"]);
     console.pause_for_question();
     console.receive_update(&source("a"), LiveUpdate::ToolStarted(&call));
-    console.print_out("said meanwhile\n");
+    console.print_or_queue_stdout("said meanwhile\n");
     console.print_queued_output();
     assert_eq!(
         buffer.text(),
@@ -206,7 +206,7 @@ fn nothing_is_written_while_a_question_is_open() {
 fn lines_wait_for_the_answer_where_no_reply_is_streamed() {
     let (console, buffer) = console(true);
     console.pause_for_question();
-    console.print_out("said meanwhile\n");
+    console.print_or_queue_stdout("said meanwhile\n");
     console.print_queued_output();
     assert_eq!(buffer.text(), "");
     console.resume_after_question();
@@ -224,7 +224,7 @@ fn an_agent_that_finishes_during_a_question_does_not_block_other_replies() {
         StreamedParts::default(),
         "it is shown with its end"
     );
-    console.print_out("  b llm\n    All of it.\n");
+    console.print_or_queue_stdout("  b llm\n    All of it.\n");
     assert_eq!(buffer.text(), "");
     console.resume_after_question();
     receive(&console, "c", &[" more."]);
@@ -238,7 +238,7 @@ fn the_rest_of_a_reply_comes_after_the_answer() {
     console.pause_for_question();
     receive(&console, "b", &["and the", " other."]);
     assert_eq!(console.end_streamed_reply("b"), SHOWN);
-    console.print_out("b has ended\n");
+    console.print_or_queue_stdout("b has ended\n");
     assert_eq!(
         buffer.text(),
         "  b llm\n    One\n",
@@ -298,7 +298,7 @@ fn only_the_last_reply_counts_as_shown() {
 fn a_heading_is_written_once_and_later_executions_have_their_number() {
     let (console, buffer) = console(true);
     console.set_pending_heading(Some("turn 2\n".into()));
-    let again = ExecutionRef {
+    let again = ExecutionAttemptRef {
         execution: 2,
         ..source("a")
     };

@@ -1,4 +1,4 @@
-//! Plain text: every agent, with its dependencies below it.
+//! The graph as plain text: every agent, with its dependencies below.
 
 use super::{DependencyArrow, GraphPicture};
 

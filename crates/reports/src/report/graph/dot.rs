@@ -1,4 +1,4 @@
-//! DOT, for Graphviz.
+//! The graph in the DOT language, for Graphviz.
 
 use crate::report::sanitized_writer::escape_text;
 

@@ -1,4 +1,4 @@
-//! Mermaid: a flowchart as text, which code hosting sites and editors draw.
+//! The graph as a Mermaid flowchart, which code hosting sites and editors draw.
 
 use crate::report::sanitized_writer::escape_text;
 

@@ -17,14 +17,14 @@ pub use svg::{GraphTooLargeError, SVG_STYLE, render_svg};
 
 use super::format::format_count;
 
-/// Picture of the agents and dependencies of an ensemble.
+/// A picture of the agents and dependencies of an ensemble.
 #[derive(Debug, Clone)]
 pub struct GraphPicture {
     /// The name of the ensemble.
     pub title: String,
     /// The run, with its outcome.
     pub subtitle: Option<String>,
-    /// What executions and starts are counted in.
+    /// The unit in which executions and starts are counted.
     pub count_unit: ExecutionCountUnit,
     /// The agents, in declaration order.
     pub nodes: Vec<PictureNode>,
@@ -42,22 +42,22 @@ pub enum ExecutionCountUnit {
     Cases,
 }
 
-/// Agent in a picture.
+/// An agent in a picture, with its texts and its data in a run.
 #[derive(Debug, Clone)]
 pub struct PictureNode {
-    /// Its name.
+    /// The name of the agent.
     pub name: String,
-    /// Its kind.
+    /// The kind of the agent.
     pub shape: NodeShape,
-    /// Whether it runs once for each item of a list: drawn as a stack.
+    /// True if the agent runs once for each item of a list, so that its shape is drawn as a stack.
     pub is_stack: bool,
     /// Further lines: its list and its limits.
     pub notes: Vec<String>,
-    /// Its data in the run; `None`: no run is shown.
+    /// The data of the agent in the shown run. `None` means that the picture shows no run.
     pub run_data: Option<NodeRunData>,
 }
 
-/// Kind of agent, each with a separate shape.
+/// The kind of an agent. Each kind has a separate shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeShape {
     /// A rectangle.
@@ -74,7 +74,7 @@ pub enum NodeShape {
     Ensemble,
 }
 
-/// Data of an agent in a run.
+/// The state of an agent in the shown run, such as its executions or the reason why the agent did not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeRunData {
     /// The agent was executed.
@@ -102,7 +102,7 @@ pub enum NodeRunData {
     },
 }
 
-/// Activity of an agent with an open execution.
+/// The activity of an agent with an open execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeActivity {
     /// The agent runs.
@@ -124,7 +124,7 @@ impl NodeActivity {
     }
 }
 
-/// Dependency in a picture: `to` depends on `from`.
+/// A dependency in a picture: `to` depends on `from`.
 #[derive(Debug, Clone)]
 pub struct DependencyArrow {
     /// The node that is depended on.
@@ -135,17 +135,17 @@ pub struct DependencyArrow {
     pub ending: DependencyTrigger,
     /// The text of the condition.
     pub condition: Option<String>,
-    /// How often it may start the agent.
+    /// The maximum number of times that the dependency starts the agent.
     pub most: Option<u32>,
     /// Not needed before the first execution: drawn dashed.
     pub feedback: bool,
-    /// Whether one of several such dependencies is enough: drawn with a circle as head.
+    /// True if one of several such dependencies is enough, so that the head is drawn as a circle.
     pub any_of: bool,
-    /// How often it started the agent; `None`: no run is shown.
+    /// The number of times that the dependency started the agent. `None` means that the picture shows no run.
     pub start_count: Option<usize>,
 }
 
-/// Result of executions that fulfils a dependency.
+/// The result of executions that triggers a dependency: success, failure or any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DependencyTrigger {
     /// The execution succeeded.
@@ -185,7 +185,7 @@ impl PictureNode {
         matches!(self.run_data, Some(NodeRunData::Idle { .. }))
     }
 
-    /// Returns the activity of the agent, if the shown run has an open execution of it.
+    /// Returns the activity of the agent. Returns `None` if the agent has no open execution in the shown run.
     fn activity(&self) -> Option<NodeActivity> {
         match self.run_data {
             Some(NodeRunData::Unfinished { activity, .. }) => Some(activity),

@@ -1,6 +1,6 @@
-//! Adds a run to the picture of an ensemble.
+//! The data of a run in the picture of an ensemble.
 
-use ensemble_history::{AgentActivity, AgentTotals, RunDriver, RunHistory, RunState, UnfinishedState};
+use ensemble_history::{AgentActivity, AgentTotals, DriverProcess, RunHistory, RunState, UnfinishedExecutionState};
 use ensemble_language::ensemble::{Agent, Dependency, Ensemble};
 
 use super::{GraphPicture, NodeActivity, NodeRunData};
@@ -31,7 +31,7 @@ impl GraphPicture {
         });
         for (arrow, (agent, at, edge)) in self.arrows.iter_mut().zip(dependencies) {
             let position = find_recorded_dependency(recorded, agent, at, edge);
-            arrow.start_count = position.map(|position| history.start_count(&agent.name, position));
+            arrow.start_count = position.map(|position| history.dependency_start_count(&agent.name, position));
         }
     }
 
@@ -46,7 +46,7 @@ impl GraphPicture {
     }
 
     /// Sets the id and the state of the run as subtitle.
-    pub fn set_run_subtitle(&mut self, history: &RunHistory, driver: RunDriver) {
+    pub fn set_run_subtitle(&mut self, history: &RunHistory, driver: DriverProcess) {
         let id = history.start_event().map(|started| &*started.run_id);
         self.subtitle = Some(format!("run {}: {}", id.unwrap_or_default(), history.run_state(driver)));
     }
@@ -56,9 +56,13 @@ impl GraphPicture {
 fn node_activity(activity: AgentActivity, state: RunState) -> NodeActivity {
     let is_driven = matches!(state, RunState::Running | RunState::Waiting);
     match activity.execution_state(is_driven, false) {
-        UnfinishedState::Asking => NodeActivity::Waiting,
-        UnfinishedState::AboutToStart | UnfinishedState::Working | UnfinishedState::Retrying => NodeActivity::Running,
-        UnfinishedState::NotStarted | UnfinishedState::Stopped | UnfinishedState::Lost => NodeActivity::Stopped,
+        UnfinishedExecutionState::Asking => NodeActivity::Waiting,
+        UnfinishedExecutionState::AboutToStart
+        | UnfinishedExecutionState::Working
+        | UnfinishedExecutionState::Retrying => NodeActivity::Running,
+        UnfinishedExecutionState::NotStarted | UnfinishedExecutionState::Stopped | UnfinishedExecutionState::Lost => {
+            NodeActivity::Stopped
+        }
     }
 }
 
@@ -71,7 +75,7 @@ fn unfinished_node_data(activity: NodeActivity, totals: AgentTotals) -> NodeRunD
     }
 }
 
-/// Finds the index of the dependency in the recorded ensemble: `at`, unless the file was edited.
+/// Finds the index of the dependency in the recorded ensemble, which is `at` unless the file was edited.
 fn find_recorded_dependency(recorded: &Ensemble, agent: &Agent, at: usize, edge: &Dependency) -> Option<usize> {
     let then = recorded.agents.iter().find(|then| then.name == agent.name)?;
     let same = |then: &Dependency| {

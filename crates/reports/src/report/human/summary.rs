@@ -5,7 +5,7 @@ use crate::report::format::{
     CAUTION, DIM, explain_many_requests, format_count, format_duration, format_executions, render_usage,
 };
 use crate::report::replacements::describe_replacements;
-use crate::report::story::{outcome_mark, rerun_argument, sanitize_for_shell};
+use crate::report::story::{escape_and_quote_for_shell, outcome_mark, rerun_argument};
 use crate::report::wrap::indent_later_lines;
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
@@ -22,18 +22,18 @@ fn render_execution_counts(state: &ConversationState) -> String {
         state.list_executions().count(),
         failed,
         unfinished_parts.sum::<usize>(),
-        &state.list_failed_work(),
+        &state.count_failed_work_by_agent(),
     )
 }
 
 /// Returns whether all messages of the conversation share the budget.
-fn is_budget_of_conversation(state: &ConversationState) -> bool {
+fn is_budget_shared_by_messages(state: &ConversationState) -> bool {
     let budget = state.budget_status();
     budget.is_some_and(|budget| budget.scope == BudgetScope::Conversation)
 }
 
 /// Renders a line about the budget of the conversation in a chat, if little of it is left.
-fn render_low_budget(state: &ConversationState) -> String {
+fn render_low_budget_note(state: &ConversationState) -> String {
     match state.budget_status() {
         Some(budget) if budget.scope == BudgetScope::Conversation && budget.is_low() => {
             format!("  {CAUTION}budget{CAUTION:#}: {budget} for this conversation\n")
@@ -101,40 +101,40 @@ fn render_pending_requests(state: &ConversationState) -> String {
 }
 
 impl HumanReporter {
-    /// Begins the time that the next summary shows.
+    /// Sets the start of the time that the next summary shows.
     pub(super) fn start_segment(&mut self, at: DateTime<Utc>) {
         (self.started_at, self.first_turn_at) = (Some(at), None);
     }
 
-    /// Returns the seconds from the beginning of the segment to its end. The turns that a merge has taken over are older than
-    /// the merged run, so their time begins with the first of them.
+    /// Returns the seconds from the start of the segment to its end. For a merged run, the time starts with its first turn, because the
+    /// turns are older than the run.
     fn segment_seconds(&self, end: DateTime<Utc>) -> f64 {
         let is_earlier = |begun: &DateTime<Utc>| *begun <= end;
         let begun = self.started_at.filter(is_earlier).or(self.first_turn_at);
         begun.map_or(0.0, |begun| (end - begun).as_seconds_f64().max(0.0))
     }
 
-    /// Renders the outcome, the counts and the usage of the run. In quiet mode and in a chat, renders only problems.
+    /// Renders the outcome, the counts and the usage of the run. In quiet mode and in a chat, renders problems only.
     pub(super) fn render_run_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let quiet = self.verbosity == OutputVerbosity::Quiet;
         if (quiet || self.in_chat) && ended.is_success() && ended.exhausted.is_empty() {
             return match quiet {
                 true => String::new(),
-                false => render_low_budget(state),
+                false => render_low_budget_note(state),
             };
         }
         let (style, mark) = outcome_mark(ended);
         let space = if quiet { "" } else { "\n" };
         let (sentence, outcome_end) = match self.was_failure_shown(ended) {
-            true => ended.to_sentence_below_failure(),
-            false => ended.to_sentence(),
+            true => ended.to_sentence_without_error(),
+            false => ended.to_outcome_sentence(),
         };
         let (outcome, details) = sentence.split_at(outcome_end);
         let mut text = format!("{space}{style}{mark} {outcome}{style:#}{}", indent_later_lines(details));
         let seconds = self.segment_seconds(record.at);
         text.push_str(&format!(
             "\n  {} · {} · {}\n",
-            format_count(u64::from(state.finished_turns()), "turn"),
+            format_count(u64::from(state.finished_turn_count()), "turn"),
             render_execution_counts(state),
             format_duration(seconds),
         ));
@@ -156,9 +156,9 @@ impl HumanReporter {
         text
     }
 
-    /// Returns whether the reader of the summary has already seen the failure of the run.
+    /// Returns whether the failure of the run was already printed on a stream that the reader of the summary sees.
     fn was_failure_shown(&self, ended: &RunEnded) -> bool {
-        let is_same_reader = self.verbosity == OutputVerbosity::Quiet || self.console.has_one_reader();
+        let is_same_reader = self.verbosity == OutputVerbosity::Quiet || self.console.streams_have_same_reader();
         let failed = ended.failed.as_ref();
         is_same_reader
             && failed.is_some_and(|failed| self.shown_failures.contains(&(failed.agent.clone(), failed.turn)))
@@ -177,14 +177,14 @@ impl HumanReporter {
         let on = self
             .engine_url
             .as_ref()
-            .map_or_else(String::new, |url| format!(" --on {}", sanitize_for_shell(url)));
+            .map_or_else(String::new, |url| format!(" --on {}", escape_and_quote_for_shell(url)));
         let mut text = match reason {
             reason if self.engine_url.is_some() && !reason.is_resumable() => {
                 format!("  {DIM}copy the run here with: ensemble runs fetch {id}{on}{DIM:#}\n")
             }
             CompletionReason::WaitingForInput => {
                 let answer = |request: &PendingRequest| match (
-                    sanitize_for_shell(&request.address.to_string()),
+                    escape_and_quote_for_shell(&request.address.to_string()),
                     request.is_permission(),
                 ) {
                     (address, true) => format!(" --allow-tool {address}"),
@@ -204,7 +204,7 @@ impl HumanReporter {
                 });
                 format!("  run it again with: ensemble rerun {id}{from}\n")
             }
-            CompletionReason::TokenBudget if is_budget_of_conversation(state) => {
+            CompletionReason::TokenBudget if is_budget_shared_by_messages(state) => {
                 format!("  continue with a higher limit in FILE: ensemble continue {id} \"…\" --ensemble FILE\n")
             }
             CompletionReason::Unsuccessful if !self.in_chat => {
@@ -223,7 +223,7 @@ impl HumanReporter {
 
     /// Renders the usage, the budget, the usage by agent in verbose mode, and the replacements.
     fn render_usage_and_cost(&self, state: &ConversationState) -> String {
-        let usage = state.usage_until_now();
+        let usage = state.usage_with_open_turn();
         let mut text = String::new();
         if usage.requests > 0 {
             text.push_str(&format!("  {}\n", render_usage(&usage)));
@@ -242,7 +242,7 @@ impl HumanReporter {
         if let Some(explanation) = explanation {
             text.push_str(&format!("  {}\n", indent_later_lines(&explanation)));
         }
-        let by_agent = ensemble_core::conversation::usage_by_agent(state);
+        let by_agent = ensemble_core::conversation::list_usage_by_agent(state);
         if self.verbosity == OutputVerbosity::Verbose && by_agent.len() > 1 {
             for (name, usage) in &by_agent {
                 text.push_str(&format!("    {DIM}{name}: {}{DIM:#}\n", render_usage(usage)));

@@ -1,39 +1,38 @@
-//! What passes: texts of others with their hidden characters spelt out, styles of our own, and nothing that the log of a CI
-//! takes for a command.
+//! A filter of texts from other sources: escapes hidden characters and CI commands, and keeps trusted styles.
 
 use ensemble_language::hidden_characters::{CiCommandDetector, is_hidden_character, plain_ascii_prefix_length};
 
 use super::joiners::is_needed_joiner;
 use super::trusted_style::find_trusted_style;
 
-/// Escape style of hidden characters, for the reader of the output.
+/// The style in which hidden characters are escaped, for the reader of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscapeStyle {
-    /// A person: `\u{202e}`.
+    /// A user reads the output: `\u{202e}`.
     Text,
-    /// A reader of JSON: `\u202e`, which means the same.
+    /// A reader of JSON: `\u202e`, which has the same meaning.
     Json,
-    /// A reader of XML or HTML: `&#x202e;`, which means the same.
+    /// A reader of XML or HTML: `&#x202e;`, which has the same meaning.
     Xml,
-    /// The CI itself, which is meant to obey our commands: as for a person.
+    /// The CI itself, which must execute the commands of the program. Escapes are those for users.
     Commands,
     /// A file or a program: unchanged, without styles.
     Exact,
 }
 
-/// Position in a line that decides whether a CI command can start.
+/// A position in a line that decides whether a CI command can start.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum CommandPosition {
-    /// Only blanks stand before it.
+    /// Only blanks precede the position in its line.
     #[default]
     Start,
-    /// One colon begins the line.
+    /// One colon is at the start of the line.
     Colon,
-    /// Anything else stands before it.
+    /// Any other character precedes the position.
     Inside,
 }
 
-/// Filter of untrusted text. Stores the part of the stream that matters for the next text.
+/// A filter that escapes untrusted text. Stores the state at the end of the written text, because a CI command can start there.
 #[derive(Debug, Default)]
 pub(super) struct SanitizingFilter {
     place: CommandPosition,
@@ -44,7 +43,7 @@ pub(super) struct SanitizingFilter {
 }
 
 impl SanitizingFilter {
-    /// Appends the sanitized text to `passed`. `is_ci` means that the output is the log of a CI.
+    /// Appends the sanitized text to `passed`. `is_ci` is true if the output is the log of a CI.
     pub(super) fn push_sanitized(&mut self, text: &str, spelling: EscapeStyle, is_ci: bool, passed: &mut String) {
         let mut rest = text;
         loop {
@@ -124,7 +123,7 @@ impl SanitizingFilter {
     }
 }
 
-/// Escaper of a text that arrives in pieces. Keeps trusted styles.
+/// An escaper of a text that arrives in pieces. Keeps trusted styles.
 #[derive(Debug, Default)]
 pub(crate) struct StreamTextEscaper(SanitizingFilter);
 

@@ -1,8 +1,7 @@
-//! Joiners and variants, which have no shape of their own but are needed to write some scripts and emoji.
+//! The invisible joiners and variation selectors that some scripts and emoji need.
 
-/// Returns whether the hidden character belongs to the character before it, as in emoji, Persian or Indic words.
-///
-/// Only one is allowed after each character, so that a sequence of them cannot hide data.
+/// Returns whether the hidden character belongs to the character before it, as in emoji, Persian or Indic words. Only one hidden character
+/// is allowed after each character, so that a sequence cannot hide data.
 pub(super) fn is_needed_joiner(character: char, before: Option<char>) -> bool {
     let Some(before) = before else {
         return false;

@@ -1,6 +1,6 @@
-//! The door: the only way to a standard stream. Whatever a report contains, the terminal obeys only styles of our own.
+//! The writer for all standard streams. Whatever a report contains, the terminal obeys only styles of the program.
 //!
-//! **Invariant:** of what passes, no character but line breaks and tabs steers a terminal, except in the styles of [`TrustedStyle`].
+//! **Invariant:** no written character except line breaks and tabs controls a terminal, except in the styles of [`TrustedStyle`].
 
 mod filter;
 mod joiners;
@@ -15,7 +15,7 @@ pub(crate) use filter::{StreamTextEscaper, escape_text};
 pub use trusted_style::TrustedStyle;
 use trusted_style::mark_trusted_styles;
 
-/// Writer that escapes control characters and CI commands in untrusted text.
+/// A writer that escapes control characters and CI commands in untrusted text.
 pub struct SanitizedWriter {
     out: Box<dyn Write + Send>,
     stream: SanitizedStream,
@@ -24,7 +24,7 @@ pub struct SanitizedWriter {
     partial: Vec<u8>,
 }
 
-/// Output stream of the process. Clones share its state, also if they escape in different styles.
+/// The shared state of an output stream of the process. Clones share the state, also if they escape in different styles.
 #[derive(Debug, Clone, Default)]
 pub struct SanitizedStream {
     passed: Arc<Mutex<SanitizingFilter>>,
@@ -52,8 +52,8 @@ impl SanitizedWriter {
         }
     }
 
-    /// Creates a writer to a separate stream, for text for users.
-    pub fn standalone(out: impl Write + Send + 'static) -> Self {
+    /// Creates a writer to a separate stream that is not the log of a CI, for text for users.
+    pub fn with_separate_stream(out: impl Write + Send + 'static) -> Self {
         Self::new(out, &SanitizedStream::default(), EscapeStyle::Text)
     }
 }
@@ -65,8 +65,8 @@ pub fn sanitize_text(text: &str, spelling: EscapeStyle) -> String {
     passed
 }
 
-/// Marks all styles in the text as trusted. No part of the text can come from another source.
-pub fn trust_styles(text: &str) -> String {
+/// Marks all styles in the text as trusted. The caller ensures that no part of the text comes from another source.
+pub fn mark_styles_as_trusted(text: &str) -> String {
     mark_trusted_styles(text)
 }
 

@@ -1,17 +1,17 @@
-//! Styles of our own.
+//! The trusted styles of the program.
 //!
-//! A style is written with a number that is drawn for each process. [`super::SanitizedWriter`] passes on only styles with this number, and
-//! removes it. Texts of others cannot contain a style that the door takes for ours.
+//! A style is written with a random number of this process. [`super::SanitizedWriter`] accepts only styles with this number, and removes
+//! the number. Texts from other sources cannot contain a style that the writer accepts.
 
 use std::fmt::{Display, Formatter, Result};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-/// What our styles begin with.
+/// The start of every trusted style, with a random number that other texts cannot know.
 static TRUSTED_STYLE_MARK: LazyLock<String> =
     LazyLock::new(|| format!("\u{1b}[{};", RandomState::new().hash_one("style")));
 
-/// Style of the program. `{STYLE}` starts it, `{STYLE:#}` ends it.
+/// A style of the program, which sanitizing keeps. `{STYLE}` starts the style, and `{STYLE:#}` ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrustedStyle(anstyle::Style);
 

@@ -8,17 +8,17 @@ use crate::report::values::render_value;
 use crate::report::wrap::LineWidth;
 use ensemble_history::RunState;
 use ensemble_history::story::{
-    BothRuns, ComparedOutcome, ContextChange, DecisionDifference, ExecutionDifference, RunComparison, RunStory,
+    BothRuns, ComparedOutcome, ContextChange, FirstExecutionDifference, FirstTurnDifference, RunComparison, RunStory,
     ValueChange,
 };
 
-/// Maximum number of shown differences of one value; the JSON document contains all.
+/// The maximum number of shown differences of one value; the JSON document contains all.
 const MAX_SHOWN_CHANGES: usize = 12;
 
 /// The number of unchanged lines around a changed line.
 const CONTEXT_LINES: usize = 2;
 
-/// Run of a comparison, with its name on the command line.
+/// A compared run, with its name on the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedRun<'a> {
     /// The name as typed.
@@ -130,7 +130,7 @@ fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String 
         };
         text.push_str(&render_difference_headline(&headline));
         let text_value = |side: &Option<std::sync::Arc<str>>| side.as_ref().map(|text| Value::from(&**text));
-        text.push_str(&render_change(&ValueChange {
+        text.push_str(&render_value_change(&ValueChange {
             path: String::new(),
             a: text_value(&input.sides.a),
             b: text_value(&input.sides.b),
@@ -174,7 +174,7 @@ fn render_difference_headline(text: &str) -> String {
 }
 
 /// Renders the agents that each run executes in a turn, and the reasons for the others.
-fn render_decision_difference(decision: &DecisionDifference) -> String {
+fn render_decision_difference(decision: &FirstTurnDifference) -> String {
     let ran = |agents: &Option<Vec<std::sync::Arc<str>>>| match agents {
         Some(agents) => agents.join(", "),
         None => format!("{DIM}no such turn{DIM:#}"),
@@ -193,7 +193,11 @@ fn render_decision_difference(decision: &DecisionDifference) -> String {
 }
 
 /// Renders the first different output, and the number of further ones.
-fn render_output_difference(output: &ExecutionDifference, compared: &RunComparison, runs: &[NamedRun; 2]) -> String {
+fn render_output_difference(
+    output: &FirstExecutionDifference,
+    compared: &RunComparison,
+    runs: &[NamedRun; 2],
+) -> String {
     let turns = if output.turn.a == output.turn.b {
         format!("turn {}", output.turn.a)
     } else {
@@ -203,14 +207,14 @@ fn render_output_difference(output: &ExecutionDifference, compared: &RunComparis
         "{} #{} has a different output in {turns}",
         output.agent, output.execution
     ));
-    text.push_str(&render_changes(&output.changes));
+    text.push_str(&render_value_changes(&output.changes));
     let more = compared.different_executions - 1;
     if more > 0 {
         text.push_str(&format!(
             "  {DIM}and {more} more of {} in both runs{DIM:#}\n",
             format_count(compared.shared_executions as u64, "execution")
         ));
-        let commands: Vec<String> = runs.iter().filter_map(show_run_command).collect();
+        let commands: Vec<String> = runs.iter().filter_map(suggest_show_command).collect();
         if let [a, b] = commands.as_slice() {
             text.push_str(&format!("  {DIM}show all with: {a}, {b}{DIM:#}\n"));
         }
@@ -219,7 +223,7 @@ fn render_output_difference(output: &ExecutionDifference, compared: &RunComparis
 }
 
 /// Returns the command that shows the whole run. Returns `None` for a saved result.
-fn show_run_command(run: &NamedRun) -> Option<String> {
+fn suggest_show_command(run: &NamedRun) -> Option<String> {
     let id = &run.story.start_event()?.run_id;
     let is_recorded = !id.is_empty() && !id.contains('/') && id.starts_with(run.given_name);
     is_recorded.then(|| format!("ensemble runs show {id} -v"))
@@ -239,12 +243,16 @@ fn render_context_changes(keys: &[ContextChange]) -> String {
         });
         changes.collect()
     };
-    render_changes(&keys.iter().flat_map(with_key).collect::<Vec<_>>())
+    render_value_changes(&keys.iter().flat_map(with_key).collect::<Vec<_>>())
 }
 
 /// Renders the first changes, and the number of further ones.
-fn render_changes(changes: &[ValueChange]) -> String {
-    let mut text: String = changes.iter().take(MAX_SHOWN_CHANGES).map(render_change).collect();
+fn render_value_changes(changes: &[ValueChange]) -> String {
+    let mut text: String = changes
+        .iter()
+        .take(MAX_SHOWN_CHANGES)
+        .map(render_value_change)
+        .collect();
     if changes.len() > MAX_SHOWN_CHANGES {
         let more = changes.len() - MAX_SHOWN_CHANGES;
         text.push_str(&format!("  {DIM}and {more} more (--output json shows them){DIM:#}\n"));
@@ -253,7 +261,7 @@ fn render_changes(changes: &[ValueChange]) -> String {
 }
 
 /// Renders one change: two values, each on a line, or the changed lines of a text.
-fn render_change(change: &ValueChange) -> String {
+fn render_value_change(change: &ValueChange) -> String {
     let path = if change.path.is_empty() {
         String::new()
     } else {

@@ -1,16 +1,15 @@
-//! An exchange with a model as a list of entries, for every format that shows it. All texts from outside are complete, and
-//! their control characters are visible.
+//! The entries of an exchange with a model, for every format. Texts from outside are complete, and their control characters are escaped.
 
 use crate::report::context_window;
 use crate::report::format::{failure_kind_word, format_count, render_token_counts};
 use crate::report::sanitized_writer::escape_text;
-use ensemble_core::thread::window::to_summary_message;
-use ensemble_core::thread::{Attachment, Message, ResultSummary, Role, ThreadIteration, ToolCall, ToolEnd};
+use ensemble_core::thread::window::render_summary_message;
+use ensemble_core::thread::{Attachment, Message, MessageRole, ResultSummary, ThreadIteration, ToolCall, ToolCallEnd};
 use ensemble_history::describe_answer;
 use ensemble_history::story::{ExchangeEnd, ModelExchange};
 use ensemble_language::data::ModelUsage;
 
-/// Entry of a rendered exchange.
+/// An entry of a rendered exchange: the start of a request, a message, a note, a tool call, its result, or the end of the attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ExchangeEntry {
     /// The beginning of a request: its number, the model, the stop reason and the tokens.
@@ -77,7 +76,7 @@ pub(super) fn exchange_title(exchange: &ModelExchange, count: usize, all: &[Mode
         .map(|key| format!("part {key}"))
         .into_iter()
         .collect();
-    about.extend(exchange_circumstances(exchange, all));
+    about.extend(list_exchange_circumstances(exchange, all));
     if count > 1 && about.is_empty() {
         about.push("attempt 1".to_owned());
     }
@@ -85,7 +84,7 @@ pub(super) fn exchange_title(exchange: &ModelExchange, count: usize, all: &[Mode
 }
 
 /// Lists the facts that distinguish the exchange from others of the execution and part: `attempt 2`, `inside the call of X`.
-pub(super) fn exchange_circumstances(exchange: &ModelExchange, all: &[ModelExchange]) -> Vec<String> {
+pub(super) fn list_exchange_circumstances(exchange: &ModelExchange, all: &[ModelExchange]) -> Vec<String> {
     let mut about = Vec::new();
     if exchange.scope.attempt != 1 {
         about.push(format!("attempt {}", exchange.scope.attempt));
@@ -95,13 +94,13 @@ pub(super) fn exchange_circumstances(exchange: &ModelExchange, all: &[ModelExcha
             .scope
             .outer_calls
             .last()
-            .map(|call| containing_call(exchange, call, all)),
+            .map(|call| describe_containing_call(exchange, call, all)),
     );
     about
 }
 
 /// Describes the tool call that contains the exchange.
-fn containing_call(exchange: &ModelExchange, call: &str, all: &[ModelExchange]) -> String {
+fn describe_containing_call(exchange: &ModelExchange, call: &str, all: &[ModelExchange]) -> String {
     let around = &exchange.scope.outer_calls[..exchange.scope.outer_calls.len() - 1];
     let is_around = |other: &&ModelExchange| {
         other.scope.outer_calls == around
@@ -113,19 +112,21 @@ fn containing_call(exchange: &ModelExchange, call: &str, all: &[ModelExchange]) 
         .flat_map(|other| &other.iterations)
         .flat_map(|one| &one.tool_calls);
     match calls.find(|known| known.id == call) {
-        Some(outer_call) => format!("inside the call of {}", make_visible(&outer_call.name)),
-        None => format!("inside call {}", make_visible(call)),
+        Some(outer_call) => format!("inside the call of {}", escape_control_characters(&outer_call.name)),
+        None => format!("inside call {}", escape_control_characters(call)),
     }
 }
 
 /// Returns the key of the part on one line, with visible control characters.
 pub(super) fn visible_part_key(exchange: &ModelExchange) -> Option<String> {
     let key = exchange.scope.part.as_ref()?;
-    Some(make_visible(&key.split_whitespace().collect::<Vec<_>>().join(" ")))
+    Some(escape_control_characters(
+        &key.split_whitespace().collect::<Vec<_>>().join(" "),
+    ))
 }
 
 /// Lists the entries of the exchange. Without `with_earlier`, earlier messages are only counted.
-pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> Vec<ExchangeEntry> {
+pub(super) fn list_exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> Vec<ExchangeEntry> {
     let mut entries = Vec::new();
     if !exchange.remembered_messages.is_empty() {
         let messages = format_count(exchange.remembered_messages.len() as u64, "message");
@@ -152,11 +153,11 @@ pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> 
         )),
         ExchangeEnd::Failed { failure } => entries.push(ExchangeEntry::AttemptFailed {
             kind: failure_kind_word(failure.kind).to_string(),
-            error: make_visible(&failure.error),
+            error: escape_control_characters(&failure.error),
         }),
         ExchangeEnd::CallFailed { error } => entries.push(ExchangeEntry::AttemptFailed {
             kind: "as a tool".to_owned(),
-            error: make_visible(error),
+            error: escape_control_characters(error),
         }),
     }
     entries
@@ -168,7 +169,7 @@ fn push_iteration_entries(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIt
     let word = |key: &str| {
         metadata_value(key)
             .and_then(serde_json::Value::as_str)
-            .map(make_visible)
+            .map(escape_control_characters)
     };
     let summary_requests = metadata_value("dropped").and_then(|note| note["summary_requests"].as_array());
     for request in summary_requests.into_iter().flatten() {
@@ -177,7 +178,7 @@ fn push_iteration_entries(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIt
         ));
         for (key, who) in [("system", "system"), ("prompt", "user"), ("reply", "assistant")] {
             let text = request[key].as_str().unwrap_or_default();
-            entries.push(message_entry(who, make_visible(text)));
+            entries.push(message_entry(who, escape_control_characters(text)));
         }
     }
     let mut about = vec![format!("request {}", iteration.number)];
@@ -196,10 +197,12 @@ fn push_iteration_entries(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIt
     entries.extend(word("system_prompt").map(|text| message_entry("system", text)));
     entries.extend(
         metadata_value("dropped")
-            .map(|note| ExchangeEntry::Note(make_visible(&context_window::render_dropped_note(note)))),
+            .map(|note| ExchangeEntry::Note(escape_control_characters(&context_window::render_dropped_note(note)))),
     );
     let summary = metadata_value("dropped").and_then(|note| note["summary"].as_str());
-    entries.extend(summary.map(|summary| message_entry("user", make_visible(&to_summary_message(summary)))));
+    entries.extend(
+        summary.map(|summary| message_entry("user", escape_control_characters(&render_summary_message(summary)))),
+    );
     for message in &iteration.messages {
         push_message_entries(entries, message, "");
     }
@@ -213,19 +216,22 @@ fn push_iteration_entries(entries: &mut Vec<ExchangeEntry>, iteration: &ThreadIt
 /// Adds the entries of a message, with its reasoning, files and calls. `which` is a prefix for the role.
 fn push_message_entries(entries: &mut Vec<ExchangeEntry>, message: &Message, which: &str) {
     let role = match message.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
+        MessageRole::System => "system",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     };
     entries.extend(
         message
             .reasoning
             .as_ref()
-            .map(|reasoning| message_entry("reasoning", make_visible(&reasoning.to_text()))),
+            .map(|reasoning| message_entry("reasoning", escape_control_characters(&reasoning.to_text()))),
     );
-    let has_only_calls = message.role == Role::Assistant && message.content.is_empty();
+    let has_only_calls = message.role == MessageRole::Assistant && message.content.is_empty();
     if !has_only_calls {
-        entries.push(message_entry(&format!("{which}{role}"), make_visible(&message.content)));
+        entries.push(message_entry(
+            &format!("{which}{role}"),
+            escape_control_characters(&message.content),
+        ));
     }
     push_file_notes(entries, &message.attachments);
     for call in &message.tool_calls {
@@ -236,7 +242,7 @@ fn push_message_entries(entries: &mut Vec<ExchangeEntry>, message: &Message, whi
 /// Adds a note for each file.
 fn push_file_notes(entries: &mut Vec<ExchangeEntry>, files: &[Attachment]) {
     for file in files {
-        entries.push(ExchangeEntry::Note(make_visible(&format!(
+        entries.push(ExchangeEntry::Note(escape_control_characters(&format!(
             "file {} ({}, {} bytes)",
             file.name, file.mime_type, file.size
         ))));
@@ -252,7 +258,7 @@ fn message_entry(who: &str, text: String) -> ExchangeEntry {
 }
 
 /// Creates a note that the text above was sent instead of the result.
-fn summary_note(summary: &ResultSummary) -> ExchangeEntry {
+fn result_summary_note(summary: &ResultSummary) -> ExchangeEntry {
     let bytes = summary.result_bytes;
     ExchangeEntry::Note(match (&summary.error, &summary.model) {
         (Some(_), _) => format!("sent instead of the result of {bytes} bytes"),
@@ -262,7 +268,7 @@ fn summary_note(summary: &ResultSummary) -> ExchangeEntry {
                 .map_or_else(String::new, |model| format!(" by {}", model.trim_end_matches('/')));
             let tokens = summary.usage.as_ref().and_then(render_token_counts);
             let tokens = tokens.map_or_else(String::new, |tokens| format!(" · {tokens}"));
-            make_visible(&format!(
+            escape_control_characters(&format!(
                 "a summary{model}, sent instead of the result of {bytes} bytes{tokens}"
             ))
         }
@@ -271,30 +277,30 @@ fn summary_note(summary: &ResultSummary) -> ExchangeEntry {
 
 /// Adds the entries of a tool call and its end.
 fn push_call_entries(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
-    let name = make_visible(&call.name);
+    let name = escape_control_characters(&call.name);
     entries.push(ExchangeEntry::ToolCall {
         name: name.clone(),
-        arguments: make_visible(&call.arguments.to_string()),
+        arguments: escape_control_characters(&call.arguments.to_string()),
     });
     let answers = call.answers.iter().map(describe_answer);
     entries.extend(answers.map(|line| ExchangeEntry::Note(make_visible(&line))));
     entries.push(match &call.end {
-        Some(ToolEnd::Error(error)) => ExchangeEntry::ToolError {
+        Some(ToolCallEnd::Error(error)) => ExchangeEntry::ToolError {
             name,
-            error: make_visible(error),
+            error: escape_control_characters(error),
         },
-        Some(ToolEnd::Result(_)) => ExchangeEntry::ToolResult {
+        Some(ToolCallEnd::Result(_)) => ExchangeEntry::ToolResult {
             name,
-            result: make_visible(&call.result_text()),
+            result: escape_control_characters(&call.text_for_model()),
         },
         None => ExchangeEntry::UnfinishedCall(name),
     });
-    entries.extend(call.summary.as_deref().map(summary_note));
+    entries.extend(call.summary.as_deref().map(result_summary_note));
     push_file_notes(entries, &call.attachments);
 }
 
-/// Returns the text with visible control characters.
-fn make_visible(text: &str) -> String {
+/// Escapes hidden characters of the text.
+fn escape_control_characters(text: &str) -> String {
     escape_text(text)
 }
 
@@ -330,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_file_is_named_without_its_bytes() {
-        let mut message = Message::new(Role::User, "Look.\r\nHere.");
+        let mut message = Message::new(MessageRole::User, "Look.\r\nHere.");
         message.attachments.push(Attachment {
             name: "a\u{202e}b".into(),
             mime_type: "text/plain".into(),
@@ -352,14 +358,14 @@ mod tests {
                 outer_calls: vec!["x".into()],
                 ..AttemptScope::default()
             },
-            remembered_messages: vec![Message::new(Role::User, "before")],
+            remembered_messages: vec![Message::new(MessageRole::User, "before")],
             iterations: vec![ThreadIteration {
                 tool_calls: vec![ToolCall::new("c", "look", json!({}))],
                 ..ThreadIteration::default()
             }],
             end: ExchangeEnd::CallFailed { error: "oh".into() },
         };
-        let entries = exchange_entries(&exchange, false);
+        let entries = list_exchange_entries(&exchange, false);
         assert_eq!(
             entries[0],
             ExchangeEntry::Note("1 message of earlier executions was sent before these".into())
@@ -370,7 +376,10 @@ mod tests {
             error: "oh".into(),
         };
         assert_eq!(entries[4..], [failed]);
-        assert_eq!(exchange_circumstances(&exchange, &[]), ["attempt 2", "inside call x"]);
+        assert_eq!(
+            list_exchange_circumstances(&exchange, &[]),
+            ["attempt 2", "inside call x"]
+        );
         assert_eq!(
             format_exchange_counts(&[&exchange, &exchange]),
             "2 requests, 2 tool calls"

@@ -1,4 +1,4 @@
-//! The estimate of a run, from a recorded run.
+//! The estimate of the usage of a run, from a recorded run.
 
 use ensemble_core::conversation::RunEnded;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::report::wrap::LineWidth;
 use ensemble_history::story::{RunStory, StoryTurn};
 use ensemble_history::{AgentTotals, RunState, RunTotals};
 
-/// Estimate of the usage of a next run, from a recorded run.
+/// An estimate of the usage of a further run, from the usage of a recorded run.
 #[derive(Debug)]
 pub struct RunEstimate<'a> {
     /// The file to run.
@@ -26,35 +26,35 @@ pub struct RunEstimate<'a> {
     pub removed_agents: Vec<Arc<str>>,
     /// The totals of the recorded run, or of its last message.
     pub recorded_totals: &'a RunTotals,
-    /// For the next message of the recorded run: the data of the last message. `None`: the estimate is that of a whole run.
+    /// The data of the last message, for an estimate of the next message. `None` means an estimate of a whole run.
     pub next_message: Option<NextMessageEstimate>,
-    /// Whether the recorded ensemble is available, so that changed agents are known.
+    /// True if the recorded ensemble is available, so that changed agents are known.
     pub can_compare: bool,
 }
 
-/// Basis of the estimate for a next message of a conversation.
+/// The basis of an estimate for the next message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NextMessageEstimate {
     /// The first turn that answers the last message of the recorded run.
     pub first_turn: u32,
     /// The agents that keep a thread.
-    pub kept_threads: Vec<(Arc<str>, KeptThread)>,
+    pub kept_threads: Vec<(Arc<str>, RememberedThread)>,
 }
 
-/// Thread that an agent keeps at the end of the recorded run.
+/// A thread that an agent remembers at the end of the recorded run, with its size in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeptThread {
+pub struct RememberedThread {
     /// The tokens that each request of the next message repeats.
     pub tokens: u64,
     /// The tokens by which the thread has grown since the beginning of the last message.
     pub growth: u64,
     /// The number of threads of the agent: one, or one for each of its parts.
     pub threads: u64,
-    /// Whether the tokenizer of the model is not known.
+    /// True if the tokenizer of the model is unknown.
     pub is_estimated: bool,
 }
 
-/// Recorded usage of an agent in the ensemble file.
+/// The recorded usage of an agent in the ensemble file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AgentEstimate {
     /// The agent ran, and has not changed.
@@ -77,10 +77,10 @@ impl RunEstimate<'_> {
         shares.fold(AgentTotals::default(), |sum, one| sum + one)
     }
 
-    /// Returns the time in which turns were executed, in seconds.
-    fn wall_seconds(&self) -> f64 {
+    /// Returns the seconds in which turns were executed: of the last message if the estimate is for the next message, otherwise of the run.
+    fn active_seconds(&self) -> f64 {
         match &self.next_message {
-            None => self.story.wall_seconds(),
+            None => self.story.active_seconds(),
             Some(next) => {
                 let turns = self.story.turns().filter(|turn| turn.turn >= next.first_turn);
                 // The sum of no durations is -0.
@@ -91,7 +91,7 @@ impl RunEstimate<'_> {
         }
     }
 
-    /// Returns the names of the agents whose estimate meets the condition.
+    /// Returns the names of the agents for whose estimate `of` is true.
     fn agent_names_where(&self, of: impl Fn(&AgentEstimate) -> bool) -> Vec<&str> {
         let agents = self.agents.iter().filter(|(_, known)| of(known));
         agents.map(|(name, _)| &**name).collect()
@@ -109,13 +109,13 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
     let mut rows = vec![["agent", "executions", "requests", "tokens in", "tokens out", "time"].map(str::to_owned)];
     for (name, known) in &estimate.agents {
         rows.push(match known {
-            AgentEstimate::Ran(share) => usage_row(name, share),
-            AgentEstimate::Idle => text_row(name, "did not run"),
-            AgentEstimate::Changed(_) => text_row(name, "unknown: changed"),
-            AgentEstimate::New => text_row(name, "unknown: new"),
+            AgentEstimate::Ran(share) => usage_table_row(name, share),
+            AgentEstimate::Idle => text_table_row(name, "did not run"),
+            AgentEstimate::Changed(_) => text_table_row(name, "unknown: changed"),
+            AgentEstimate::New => text_table_row(name, "unknown: new"),
         });
     }
-    rows.push(usage_row(if is_whole { "all" } else { "at least" }, &total));
+    rows.push(usage_table_row(if is_whole { "all" } else { "at least" }, &total));
     let basis = match &estimate.next_message {
         None => "estimated from run",
         Some(_) => "the next message, estimated from the last message of run",
@@ -127,7 +127,7 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
         format_count(estimate.recorded_totals.turns.into(), "turn"),
     );
     let mut text = String::new();
-    let wall = format_duration(estimate.wall_seconds());
+    let wall = format_duration(estimate.active_seconds());
     let note = if is_whole { "" } else { ", as recorded" };
     text.push_str(&format!("wall clock {wall}{note}\n"));
     text.push_str(&render_cost(estimate, &total));
@@ -150,11 +150,11 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
             text.push_str(&format!("{CAUTION}{}{CAUTION:#}: {meaning}\n", names.join(", ")));
         }
     }
-    text.push_str(&render_notes(estimate, &total));
+    text.push_str(&render_reliability_notes(estimate, &total));
     format!(
         "{}{}\n{}",
         width.wrap_sentences(&title),
-        render_table(&rows),
+        render_aligned_rows(&rows),
         width.wrap_sentences(&text)
     )
 }
@@ -178,7 +178,7 @@ fn render_cost(estimate: &RunEstimate, total: &AgentTotals) -> String {
 }
 
 /// Renders notes about the reliability of the estimate.
-fn render_notes(estimate: &RunEstimate, total: &AgentTotals) -> String {
+fn render_reliability_notes(estimate: &RunEstimate, total: &AgentTotals) -> String {
     let mut text = String::new();
     if total.usage.estimated {
         text.push_str(&format!(
@@ -235,7 +235,7 @@ pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
         "no_longer_there": estimate.removed_agents,
         "known": estimate.known_total(),
         "recorded": estimate.recorded_totals.all,
-        "recorded_wall_seconds": estimate.wall_seconds(),
+        "recorded_wall_seconds": estimate.active_seconds(),
         "simulated": story.start_event().map(|started| &started.simulated),
         "agents_compared": estimate.can_compare,
     });
@@ -246,7 +246,7 @@ pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
 }
 
 /// Formats the usage of an agent as a row of the table.
-fn usage_row(name: &str, share: &AgentTotals) -> [String; 6] {
+fn usage_table_row(name: &str, share: &AgentTotals) -> [String; 6] {
     let usage = share.usage;
     let mark = if usage.estimated { "~" } else { "" };
     let tokens = |tokens: u64| {
@@ -275,13 +275,13 @@ fn usage_row(name: &str, share: &AgentTotals) -> [String; 6] {
 }
 
 /// Creates a row with a text instead of numbers.
-fn text_row(name: &str, words: &str) -> [String; 6] {
+fn text_table_row(name: &str, words: &str) -> [String; 6] {
     let [requests, input, output, time] = std::array::from_fn(|_| String::new());
     [name.to_owned(), words.to_owned(), requests, input, output, time]
 }
 
 /// Renders the rows in columns: names left-aligned, numbers right-aligned. A text instead of numbers can exceed its column.
-fn render_table(rows: &[[String; 6]]) -> String {
+fn render_aligned_rows(rows: &[[String; 6]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter(|row| column == 0 || !row[2].is_empty());
         cells.map(|row| row[column].chars().count()).max().unwrap_or(0)

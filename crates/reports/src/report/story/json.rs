@@ -1,20 +1,18 @@
-//! A run as one JSON document, for programs.
+//! A recorded run as one JSON document.
 
 use ensemble_core::conversation::RunEnded;
 use serde_json::{Value, json};
 
 use super::next_commands::suggest_next_commands;
 use ensemble_core::thread::ToolCall;
-use ensemble_history::RunDriver;
+use ensemble_history::DriverProcess;
 use ensemble_history::story::{RunStory, StoryAttempt, StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
-/// Version of the document.
-///
-/// - 1: the first version.
+/// The version of the JSON document. Version 1 is the first one.
 const VERSION: u32 = 1;
 
 /// Converts the run to a JSON document.
-pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
+pub fn story_to_json(story: &RunStory, driver: DriverProcess) -> Value {
     let started = story.start_event();
     let end_event = story.end_event();
     let history = &story.history;
@@ -33,7 +31,7 @@ pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
         "input": started.map(|started| &started.input),
         "initial_context": started.map(|started| &started.context),
         "started_at": history.started_at(),
-        "latest_at": history.latest_at(),
+        "latest_at": history.latest_record_at(),
         "active_seconds": story.active,
         "state": history.run_state(driver),
         "driver_pid": driver.process_id(),
@@ -65,7 +63,7 @@ fn event_to_json(event: &StoryEvent) -> Value {
         StoryEvent::Message { text, at } => json!({"what": "message", "at": at, "text": text}),
         StoryEvent::ContextGiven { context, at } => json!({"what": "given", "at": at, "context": context}),
         StoryEvent::Interrupted { cause, at } => {
-            json!({"what": "interrupted", "at": at, "cause": cause_to_json(cause)})
+            json!({"what": "interrupted", "at": at, "cause": interruption_to_json(cause)})
         }
         StoryEvent::Resumed { at } => json!({"what": "resumed", "at": at}),
         StoryEvent::Ended { ended, at } => json!({
@@ -79,7 +77,7 @@ fn event_to_json(event: &StoryEvent) -> Value {
 }
 
 /// Converts the cause of an interruption to JSON.
-fn cause_to_json(cause: &ensemble_core::conversation::RunInterruption) -> Value {
+fn interruption_to_json(cause: &ensemble_core::conversation::RunInterruption) -> Value {
     serde_json::to_value(cause)
         .ok()
         .and_then(|mut value| value.get_mut("cause").map(Value::take))

@@ -1,10 +1,10 @@
-//! A run as Markdown, for code hosting sites. Outputs are in code blocks, so none of them becomes markup.
+//! A recorded run as Markdown, for code hosting sites. Outputs are in code blocks, so that they cannot become markup.
 
 mod exchanges;
 
 use serde_json::{Map, Value};
 
-use super::html::{ExportedRun, header_entries};
+use super::html::{ExportedRun, list_header_entries};
 use super::next_commands::suggest_next_commands;
 use super::shared_lines::{
     describe_interruption, format_context_values, format_utc, render_answered_question, render_decision,
@@ -25,25 +25,25 @@ pub fn render_markdown(run: &ExportedRun) -> String {
     let name = story.start_event().map_or("", |started| &*started.ensemble);
     let mut text = format!(
         "# {}: {}\n\n",
-        escape_inline(name),
-        escape_inline(&run.outcome_with_color().0)
+        escape_markdown_inline(name),
+        escape_markdown_inline(&run.state_with_color().0)
     );
     if let Some(detail) = story.end_event().and_then(|ended| ended.detail.as_ref()) {
-        text.push_str(&code_block(detail, "text"));
+        text.push_str(&render_code_block(detail, "text"));
     }
     text.push_str("| | |\n|---|---|\n");
-    for (label, fact) in header_entries(run) {
-        text.push_str(&format!("| {label} | {} |\n", escape_inline(&fact)));
+    for (label, fact) in list_header_entries(run) {
+        text.push_str(&format!("| {label} | {} |\n", escape_markdown_inline(&fact)));
     }
     text.push('\n');
     for line in suggest_next_commands(story, run.driver)
         .iter()
         .filter(|line| line.purpose != "save it as a page")
     {
-        text.push_str(&format!("{}: {}\n\n", line.purpose, code_span(&line.command)));
+        text.push_str(&format!("{}: {}\n\n", line.purpose, render_code_span(&line.command)));
     }
     if let Some(started) = story.start_event().filter(|started| !started.input.is_empty()) {
-        text.push_str(&format!("## Input\n\n{}", code_block(&started.input, "text")));
+        text.push_str(&format!("## Input\n\n{}", render_code_block(&started.input, "text")));
     }
     text.push_str(&format!("## Graph\n\n```mermaid\n{}```\n\n", run.graph));
     text.push_str(&format!(
@@ -56,12 +56,12 @@ pub fn render_markdown(run: &ExportedRun) -> String {
     if !story.warnings.is_empty() {
         text.push_str("## Warnings\n\n");
         for warning in &story.warnings {
-            text.push_str(&format!("- {}\n", escape_inline(warning)));
+            text.push_str(&format!("- {}\n", escape_markdown_inline(warning)));
         }
         text.push('\n');
     }
     let context = serde_json::to_value(run.context).unwrap_or_default();
-    text + "## Final context\n\n" + &code_block(&format!("{context:#}"), "json")[..]
+    text + "## Final context\n\n" + &render_code_block(&format!("{context:#}"), "json")[..]
 }
 
 /// Renders a table of turns and agents with the duration of each execution.
@@ -110,11 +110,11 @@ fn render_execution_duration(execution: &StoryExecution) -> String {
 fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
     match event {
         StoryEvent::Turn(one) => render_turn(run, one),
-        StoryEvent::Message { text, .. } => format!("### you\n\n{}", code_block(text, "text")),
+        StoryEvent::Message { text, .. } => format!("### you\n\n{}", render_code_block(text, "text")),
         StoryEvent::ContextGiven { context, at } => format!(
             "*given at {}: {}*\n\n",
             format_utc(at),
-            escape_inline(&format_context_values(context, true))
+            escape_markdown_inline(&format_context_values(context, true))
         ),
         StoryEvent::Interrupted { cause, at } => {
             format!("*{} at {}*\n\n", describe_interruption(cause), format_utc(at))
@@ -135,11 +135,11 @@ fn render_turn(run: &ExportedRun, turn: &StoryTurn) -> String {
         text.push_str(&format!(
             "- {} did not run: {}\n",
             agents.join(", "),
-            escape_inline(&reason)
+            escape_markdown_inline(&reason)
         ));
     }
     for warning in &turn.warnings {
-        text.push_str(&format!("- warning: {}\n", escape_inline(warning)));
+        text.push_str(&format!("- warning: {}\n", escape_markdown_inline(warning)));
     }
     text + "\n"
 }
@@ -160,19 +160,23 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
         about.push(format_count(execution.totals.attempts as u64, "attempt"));
     }
     about.extend(execution.total_usage().as_ref().and_then(render_token_sum));
-    about.extend(execution.answer_author().map(|author| escape_inline(&author)));
+    about.extend(
+        execution
+            .describe_answer_author()
+            .map(|author| escape_markdown_inline(&author)),
+    );
     let mut text = format!("**{}**{again} · {}\n\n", execution.agent, about.join(" · "));
     if let Some(question) = render_answered_question(execution) {
-        text.push_str(&format!("- {}\n\n", escape_inline(&question)));
+        text.push_str(&format!("- {}\n\n", escape_markdown_inline(&question)));
     }
     for decided in &execution.permissions {
-        text.push_str(&format!("- {}\n\n", escape_inline(&render_decision(decided))));
+        text.push_str(&format!("- {}\n\n", escape_markdown_inline(&render_decision(decided))));
         if let Some(question) = render_permission_question(decided) {
-            text.push_str(&format!("- {}\n\n", escape_inline(&question)));
+            text.push_str(&format!("- {}\n\n", escape_markdown_inline(&question)));
         }
     }
     for line in render_inner_answers(execution) {
-        text.push_str(&format!("- {}\n\n", escape_inline(&line)));
+        text.push_str(&format!("- {}\n\n", escape_markdown_inline(&line)));
     }
     for attempt in &execution.attempts {
         let number = attempt.attempt;
@@ -180,7 +184,7 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
             StoryAttemptEnd::Failed { failure, pause, .. } => text.push_str(&format!(
                 "- attempt {number} failed ({}): {}; again after {}\n\n",
                 failure_kind_word(failure.kind),
-                escape_inline(&failure.error),
+                escape_markdown_inline(&failure.error),
                 format_duration(*pause)
             )),
             StoryAttemptEnd::ProcessLost => text.push_str(&format!(
@@ -196,13 +200,16 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
         run.exchanges,
     ));
     if let Some(parts) = PartsSummary::from_events(&execution.parts) {
-        text.push_str(&format!("{}\n\n", parts.counts_text(execution.finish_event.is_some())));
+        text.push_str(&format!(
+            "{}\n\n",
+            parts.render_part_counts(execution.finish_event.is_some())
+        ));
         for part in execution.parts.iter().filter(|part| part.failure().is_some()) {
             let error = part.failure().map_or("", |failure| &failure.error);
             text.push_str(&format!(
                 "- part {} failed: {}\n",
-                escape_inline(&part.key),
-                escape_inline(error)
+                escape_markdown_inline(&part.key),
+                escape_markdown_inline(error)
             ));
         }
         text.push('\n');
@@ -213,14 +220,14 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
     }
     if let Some(failure) = execution.failure() {
         text.push_str(&format!("failed ({}):\n\n", failure_kind_word(failure.kind)));
-        text.push_str(&code_block(&failure.error, "text"));
+        text.push_str(&render_code_block(&failure.error, "text"));
     }
     for request in &execution.open_requests {
         let address = request.address.to_string();
         text.push_str(&format!("{} is waiting for an answer:\n\n", escape_inline(&address)));
-        text.push_str(&code_block(&request.question.prompt, "text"));
+        text.push_str(&render_code_block(&request.question.prompt, "text"));
         for choice in &request.question.choices {
-            text.push_str(&format!("- {}\n", escape_inline(choice)));
+            text.push_str(&format!("- {}\n", escape_markdown_inline(choice)));
         }
     }
     text + &execution
@@ -232,12 +239,12 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
 /// Renders an output: the response as text, other keys as JSON.
 fn render_output(output: &Value) -> String {
     if !output.is_object() {
-        return code_block(&format!("{output:#}"), "json");
+        return render_code_block(&format!("{output:#}"), "json");
     }
     let view = OutputView::new(output);
     let mut text = match view.response {
-        Some(Value::String(response)) => code_block(response, "text"),
-        Some(response) => code_block(&format!("{response:#}"), "json"),
+        Some(Value::String(response)) => render_code_block(response, "text"),
+        Some(response) => render_code_block(&format!("{response:#}"), "json"),
         None => String::new(),
     };
     let other_entries: Map<String, Value> = view
@@ -245,13 +252,16 @@ fn render_output(output: &Value) -> String {
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     if !other_entries.is_empty() {
-        text.push_str(&code_block(&format!("{:#}", Value::Object(other_entries)), "json"));
+        text.push_str(&render_code_block(
+            &format!("{:#}", Value::Object(other_entries)),
+            "json",
+        ));
     }
     text
 }
 
 /// Renders a code block with a fence that the text does not contain. Collapses long text.
-fn code_block(text: &str, language: &str) -> String {
+fn render_code_block(text: &str, language: &str) -> String {
     let text = text.trim_end();
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat((longest + 1).max(3));
@@ -264,7 +274,7 @@ fn code_block(text: &str, language: &str) -> String {
 }
 
 /// Renders the text on one line, with escaped markup.
-fn escape_inline(text: &str) -> String {
+fn escape_markdown_inline(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut escaped = String::with_capacity(text.len());
     for c in words.join(" ").chars() {
@@ -280,7 +290,7 @@ fn escape_inline(text: &str) -> String {
 }
 
 /// Renders a command as inline code.
-fn code_span(command: &str) -> String {
+fn render_code_span(command: &str) -> String {
     let longest = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     let space = if longest > 0 { " " } else { "" };
@@ -293,18 +303,18 @@ mod tests {
 
     #[test]
     fn a_fence_is_longer_than_any_inside() {
-        assert_eq!(code_block("x\n", "text"), "```text\nx\n```\n\n");
+        assert_eq!(render_code_block("x\n", "text"), "```text\nx\n```\n\n");
         assert_eq!(
-            code_block("```\n# x\n````", "text"),
+            render_code_block("```\n# x\n````", "text"),
             "`````text\n```\n# x\n````\n`````\n\n"
         );
-        assert!(code_block(&"x\n".repeat(40), "text").starts_with("<details><summary>40 lines"));
+        assert!(render_code_block(&"x\n".repeat(40), "text").starts_with("<details><summary>40 lines"));
     }
 
     #[test]
     fn a_line_holds_no_markup() {
         assert_eq!(
-            escape_inline("a <b>\n*c* | [d](e) `f`"),
+            escape_markdown_inline("a <b>\n*c* | [d](e) `f`"),
             "a \\<b\\> \\*c\\* \\| \\[d\\](e) \\`f\\`"
         );
     }

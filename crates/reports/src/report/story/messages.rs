@@ -1,7 +1,7 @@
-//! What the models of a run were sent and what they replied, whole.
+//! The complete messages between the agents of a run and their models.
 
-use super::entries::{ExchangeEntry, exchange_circumstances, exchange_entries, visible_part_key};
-use super::shared_lines::INDENT;
+use super::entries::{ExchangeEntry, list_exchange_circumstances, list_exchange_entries, visible_part_key};
+use super::shared_lines::OUTPUT_INDENT;
 use crate::report::format::{BAD, CAUTION, DIM, NAME, TURN};
 use crate::report::wrap::LineWidth;
 use ensemble_history::story::ModelExchange;
@@ -20,7 +20,7 @@ fn render_exchange(exchange: &ModelExchange, all: &[ModelExchange], width: LineW
     let key = visible_part_key(exchange)
         .map(|key| format!("[{key}]"))
         .unwrap_or_default();
-    let about: String = exchange_circumstances(exchange, all)
+    let about: String = list_exchange_circumstances(exchange, all)
         .iter()
         .map(|about| format!(" · {about}"))
         .collect();
@@ -28,7 +28,7 @@ fn render_exchange(exchange: &ModelExchange, all: &[ModelExchange], width: LineW
         "\n{TURN}turn {}{TURN:#}  {NAME}{}{key}{NAME:#} #{}{about}\n",
         within.turn, within.agent, within.execution
     );
-    let lines: String = exchange_entries(exchange, true)
+    let lines: String = list_exchange_entries(exchange, true)
         .iter()
         .map(|one| render_entry(one, width))
         .collect();
@@ -40,16 +40,20 @@ fn render_entry(entry: &ExchangeEntry, width: LineWidth) -> String {
     let line = |text: &str, indent: usize| width.wrap_block(text, indent);
     match entry {
         ExchangeEntry::Request(about) => format!("  {DIM}{about}{DIM:#}\n"),
-        ExchangeEntry::Message { who, text } => format!("    {NAME}{who}{NAME:#}\n{}", line(text, INDENT + 2)),
-        ExchangeEntry::Note(text) => line(&format!("{DIM}{text}{DIM:#}"), INDENT),
-        ExchangeEntry::ToolCall { name, arguments } => line(&format!("→ {name} {arguments}"), INDENT),
-        ExchangeEntry::ToolResult { name, result } => line(&format!("← {name}: {result}"), INDENT),
-        ExchangeEntry::ToolError { name, error } => line(&format!("← {name}: {BAD}error{BAD:#}: {error}"), INDENT),
-        ExchangeEntry::UnfinishedCall(name) => line(&format!("← {name}: not ended"), INDENT),
-        ExchangeEntry::ReplyRejected(errors) => line(&format!("{CAUTION}sent back:{CAUTION:#} {errors}"), INDENT),
+        ExchangeEntry::Message { who, text } => format!("    {NAME}{who}{NAME:#}\n{}", line(text, OUTPUT_INDENT + 2)),
+        ExchangeEntry::Note(text) => line(&format!("{DIM}{text}{DIM:#}"), OUTPUT_INDENT),
+        ExchangeEntry::ToolCall { name, arguments } => line(&format!("→ {name} {arguments}"), OUTPUT_INDENT),
+        ExchangeEntry::ToolResult { name, result } => line(&format!("← {name}: {result}"), OUTPUT_INDENT),
+        ExchangeEntry::ToolError { name, error } => {
+            line(&format!("← {name}: {BAD}error{BAD:#}: {error}"), OUTPUT_INDENT)
+        }
+        ExchangeEntry::UnfinishedCall(name) => line(&format!("← {name}: not ended"), OUTPUT_INDENT),
+        ExchangeEntry::ReplyRejected(errors) => {
+            line(&format!("{CAUTION}sent back:{CAUTION:#} {errors}"), OUTPUT_INDENT)
+        }
         ExchangeEntry::RequestStopped => line(
             &format!("{CAUTION}stopped before the reply was complete{CAUTION:#}"),
-            INDENT,
+            OUTPUT_INDENT,
         ),
         ExchangeEntry::AttemptFailed { kind, error } => line(&format!("{BAD}failed{BAD:#} ({kind}): {error}"), 2),
     }

@@ -1,5 +1,5 @@
-//! Reports of a run for reading afterwards, or while another process executes it: as text, JSON, Markdown or HTML; and
-//! the differences between two runs.
+//! The reports of a recorded run, or of a run that another process executes, as text, JSON, Markdown or HTML, and the differences between
+//! two runs.
 
 mod comparison;
 mod entries;
@@ -13,12 +13,14 @@ mod shared_lines;
 mod story_printer;
 
 pub use comparison::{NamedRun, comparison_to_json, render_comparison};
-pub use estimate::{AgentEstimate, KeptThread, NextMessageEstimate, RunEstimate, estimate_to_json, render_estimate};
+pub use estimate::{
+    AgentEstimate, NextMessageEstimate, RememberedThread, RunEstimate, estimate_to_json, render_estimate,
+};
 pub use html::{ExportedRun, render_html};
 pub use json::{execution_to_json as execution_document, story_to_json};
 pub use markdown::render_markdown;
 pub use messages::render_full_exchanges;
 pub use next_commands::{NextCommand, first_failed_part, quote_for_shell, suggest_next_commands};
-pub(crate) use next_commands::{rerun_argument, sanitize_for_shell};
+pub(crate) use next_commands::{escape_and_quote_for_shell, rerun_argument};
 pub(crate) use shared_lines::outcome_mark;
 pub use story_printer::StoryPrinter;

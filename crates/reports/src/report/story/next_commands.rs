@@ -1,12 +1,12 @@
-//! The next commands that a reader of a run may want to type.
+//! The suggested commands after the report of a run.
 
 use crate::report::parts::PartsSummary;
 use ensemble_core::conversation::{CompletionReason, FailedExecution};
 use ensemble_core::operator::escape_hidden;
 use ensemble_history::story::RunStory;
-use ensemble_history::{RunDriver, RunState};
+use ensemble_history::{DriverProcess, RunState};
 
-/// Suggested command with its purpose.
+/// A suggested command with its purpose.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct NextCommand {
     /// The purpose, in one or two words.
@@ -16,7 +16,7 @@ pub struct NextCommand {
 }
 
 /// Suggests useful commands, the most likely first. A nested run is driven by its outer run.
-pub fn suggest_next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
+pub fn suggest_next_commands(story: &RunStory, driver: DriverProcess) -> Vec<NextCommand> {
     let Some(id) = story.start_event().map(|started| &*started.run_id) else {
         return Vec::new();
     };
@@ -25,19 +25,19 @@ pub fn suggest_next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCom
     }
     let new_command = |purpose, command: String| NextCommand { purpose, command };
     match story.history.run_state(driver) {
-        _ if driver != RunDriver::NoProcess => {
+        _ if driver != DriverProcess::NoProcess => {
             vec![new_command("watch it", format!("ensemble runs show {id} --follow"))]
         }
         RunState::Waiting => {
             let answers = story.pending_requests().into_iter().map(|open| {
                 let (address, choices) = (open.address.to_string(), &open.question.choices);
                 if open.is_permission() {
-                    return format!(" --allow-tool {}", sanitize_for_shell(&address));
+                    return format!(" --allow-tool {}", escape_and_quote_for_shell(&address));
                 }
                 let answer = choices
                     .first()
                     .map_or_else(|| "\"…\"".to_owned(), |choice| quote_for_shell(choice));
-                format!(" --answer {}={answer}", sanitize_for_shell(&address))
+                format!(" --answer {}={answer}", escape_and_quote_for_shell(&address))
             });
             let answers: String = answers.collect();
             let mut ways = vec![new_command("answer with", format!("ensemble resume {id}{answers}"))];
@@ -113,7 +113,7 @@ pub fn quote_for_shell(text: &str) -> String {
 }
 
 /// Escapes and quotes an untrusted name as one word for a shell and a terminal.
-pub(crate) fn sanitize_for_shell(name: &str) -> String {
+pub(crate) fn escape_and_quote_for_shell(name: &str) -> String {
     quote_for_shell(&escape_hidden(name))
 }
 

@@ -1,4 +1,4 @@
-//! Single lines of the text report of a run.
+//! Single lines of text reports, which several reports share.
 
 use chrono::{DateTime, Local, Utc};
 
@@ -10,14 +10,16 @@ use crate::report::parts::PartsSummary;
 use crate::report::sanitized_writer::TrustedStyle;
 use crate::report::values::render_value;
 use crate::report::wrap::LineWidth;
-use ensemble_core::conversation::{CompletionReason, DecidedBy, PermissionDecision, Record, RunEnded, RunInterruption};
+use ensemble_core::conversation::{
+    CompletionReason, DecisionSource, PermissionDecision, Record, RunEnded, RunInterruption,
+};
 use ensemble_core::operator::escape_hidden;
-use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryDecision, StoryExecution, StoryTurn};
-use ensemble_history::{GivenAnswer, RunDriver};
+use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryPermissionDecision, StoryExecution, StoryTurn};
+use ensemble_history::{GivenAnswer, DriverProcess};
 use ensemble_language::data::RunContext;
 
 /// The indent of every row of an output.
-pub(super) const INDENT: usize = 4;
+pub(super) const OUTPUT_INDENT: usize = 4;
 
 /// Renders the totals of a run: turns and time, requests and tokens.
 pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
@@ -30,7 +32,7 @@ pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
     )];
     let history = &story.history;
     let elapsed_seconds = history
-        .latest_at()
+        .latest_record_at()
         .zip(history.started_at())
         .map(|(latest, begun)| (latest - begun).as_seconds_f64());
     if let Some(elapsed_seconds) = elapsed_seconds.filter(|whole| whole - story.active >= 1.0) {
@@ -80,7 +82,7 @@ pub(crate) fn outcome_mark(ended: &RunEnded) -> (TrustedStyle, &'static str) {
 
 /// Renders the stderr of a script unchanged.
 pub(super) fn render_stderr(stderr: &str) -> String {
-    LineWidth::UNLIMITED.wrap_block(&format!("{DIM}stderr:{DIM:#}\n{stderr}"), INDENT)
+    LineWidth::UNLIMITED.wrap_block(&format!("{DIM}stderr:{DIM:#}\n{stderr}"), OUTPUT_INDENT)
 }
 
 /// Renders the agents that were running when the run was stopped.
@@ -92,8 +94,8 @@ pub(super) fn render_stopped_agents(turn: &StoryTurn) -> String {
     stopped
         .map(|execution| {
             let agent = &execution.agent;
-            let parts =
-                PartsSummary::from_events(&execution.parts).map(|parts| format!(" · {}", parts.counts_text(false)));
+            let parts = PartsSummary::from_events(&execution.parts)
+                .map(|parts| format!(" · {}", parts.render_part_counts(false)));
             let parts = parts.unwrap_or_default();
             format!("  {CAUTION}■{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}was stopped{parts}{DIM:#}\n")
         })
@@ -101,7 +103,7 @@ pub(super) fn render_stopped_agents(turn: &StoryTurn) -> String {
 }
 
 /// Renders the agents that are running, or were running when the process exited.
-pub(super) fn render_running_agents(turn: &StoryTurn, driver: RunDriver) -> String {
+pub(super) fn render_running_agents(turn: &StoryTurn, driver: DriverProcess) -> String {
     let open = turn
         .executions
         .iter()
@@ -110,12 +112,12 @@ pub(super) fn render_running_agents(turn: &StoryTurn, driver: RunDriver) -> Stri
         let agent = &execution.agent;
         let progress = match (execution.attempts.last(), driver) {
             (None, _) => "has not started".to_owned(),
-            (Some(attempt), RunDriver::Process(_)) => format!(
+            (Some(attempt), DriverProcess::Process(_)) => format!(
                 "attempt {}, since {}",
                 attempt.attempt,
                 attempt.started_at.with_timezone(&Local).format("%H:%M:%S")
             ),
-            (Some(attempt), RunDriver::NoProcess) => format!("attempt {} had not finished", attempt.attempt),
+            (Some(attempt), DriverProcess::NoProcess) => format!("attempt {} had not finished", attempt.attempt),
         };
         format!("  {CAUTION}…{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}{progress}{DIM:#}\n")
     };
@@ -156,14 +158,14 @@ pub(super) fn render_inner_answers(execution: &StoryExecution) -> Vec<String> {
 }
 
 /// Renders the question that an operator was asked about a tool call. Returns `None` if an option has decided.
-pub(super) fn render_permission_question(decided: &StoryDecision) -> Option<String> {
+pub(super) fn render_permission_question(decided: &StoryPermissionDecision) -> Option<String> {
     let prompt = decided.event.prompt.as_ref()?;
     let choices = decided.event.choices.as_deref().unwrap_or_default();
     Some(format!("asked: {} ({})", escape_hidden(prompt), choices.join(", ")))
 }
 
 /// Renders the decision about a tool call, its source, and its time.
-pub(super) fn render_decision(decision: &StoryDecision) -> String {
+pub(super) fn render_decision(decision: &StoryPermissionDecision) -> String {
     let decided = &decision.event;
     let decision_text = match decided.decision {
         PermissionDecision::Once => "permitted once",
@@ -172,8 +174,8 @@ pub(super) fn render_decision(decision: &StoryDecision) -> String {
     };
     let by = match (&decided.answered_by, decided.by) {
         (Some(by), _) => escape_hidden(&by.to_string()).to_string(),
-        (None, DecidedBy::Operator) => "the user".to_owned(),
-        (None, DecidedBy::Option) => "an option".to_owned(),
+        (None, DecisionSource::Operator) => "the user".to_owned(),
+        (None, DecisionSource::Option) => "an option".to_owned(),
     };
     format!(
         "the tool `{}` was {decision_text} by {by} at {}",

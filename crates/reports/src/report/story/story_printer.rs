@@ -1,11 +1,11 @@
-//! A run for users, written record by record: a recorded run at once, a running one while it is in progress.
+//! The text of a run for users, rendered record by record, for a recorded or a running run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::next_commands::{quote_for_shell, suggest_next_commands};
 use super::shared_lines::{
-    INDENT, describe_interruption, format_context_values, format_local_time, outcome_mark, render_answered_question,
+    OUTPUT_INDENT, describe_interruption, format_context_values, format_local_time, outcome_mark, render_answered_question,
     render_decision, render_inner_answers, render_permission_question, render_running_agents, render_stderr,
     render_stopped_agents, totals_lines,
 };
@@ -13,7 +13,7 @@ use crate::report::console::{is_call_long, render_call_line, render_result_line}
 use crate::report::context_window;
 use crate::report::format::{
     BAD, CAUTION, DIM, GOOD, NAME, TURN, failure_kind_word, format_count, format_duration, render_failure_heading,
-    render_retry, render_token_sum,
+    render_retried_attempt, render_token_sum,
 };
 use crate::report::parts::{PartsSummary, list_part_warnings, without_part_keys};
 use crate::report::reasons::ShownReasons;
@@ -24,36 +24,36 @@ use ensemble_core::conversation::{CompletionReason, RunStarted};
 use ensemble_core::conversation::{Event, ExecutionEnd, ExecutionFinished, Record, RunEnded, RunInterruption};
 use ensemble_core::operator::escape_hidden;
 use ensemble_core::request::PendingRequest;
-use ensemble_history::RunDriver;
+use ensemble_history::DriverProcess;
 use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryExecution, StoryTurn};
 use ensemble_language::data::ModelUsage;
 
 /// The number of lines of an output that are shown by default.
 const MAX_OUTPUT_LINES: usize = 8;
 
-/// Printer of a recorded run for users, one record at a time.
+/// A printer that renders a recorded run for users, one record at a time.
 #[derive(Debug, Default)]
 pub struct StoryPrinter {
-    /// Whether nothing is shortened or left out.
+    /// True if nothing is shortened or left out.
     whole: bool,
     /// The kinds of the agents: `llm`, `script`, …
     pub kinds: HashMap<Arc<str>, &'static str>,
-    /// The name of the run on the command line; `None`: its id.
+    /// The name of the run on the command line. `None` means the id of the run.
     pub given_name: Option<String>,
-    /// How long lines may be.
+    /// The maximum length of lines.
     pub width: LineWidth,
-    /// Whether the run may be in progress; then the running agents are named too.
+    /// True if the run can be in progress, so that the running agents are named as well.
     live: bool,
     /// The reasons why agents did not run.
     reasons: ShownReasons,
-    /// Whether any text was shortened.
+    /// True if a text was shortened.
     has_cut: bool,
     /// The numbers of answers inside executions that were shown, by agent and execution.
     shown_answers: HashMap<(Arc<str>, u32), usize>,
 }
 
 impl StoryPrinter {
-    /// Creates a printer. `whole` shortens nothing; `live` names the running agents.
+    /// Creates a printer. With `whole`, nothing is shortened. With `live`, the footer names the running agents.
     pub fn new(whole: bool, live: bool) -> Self {
         Self {
             whole,
@@ -70,7 +70,7 @@ impl StoryPrinter {
                 let when = format_local_time(record);
                 format!("\n{NAME}resumed{NAME:#} {DIM}{when}{DIM:#}\n")
             }
-            Event::MessageAdded(message) => format!("\n{NAME}you{NAME:#}\n{}", self.wrap_block(&message.text)),
+            Event::MessageAdded(message) => format!("\n{NAME}you{NAME:#}\n{}", self.indent_and_wrap(&message.text)),
             Event::ContextSet(context) => {
                 self.has_cut |=
                     !self.whole && format_context_values(context, true) != format_context_values(context, false);
@@ -87,7 +87,7 @@ impl StoryPrinter {
                 self.width.wrap_sentences(&text)
             }
             Event::AttemptFailed(failed) if self.live => {
-                let lines = render_retry(failed, self.whole);
+                let lines = render_retried_attempt(failed, self.whole);
                 self.has_cut |= lines.has_cut;
                 self.width.wrap_sentences(&lines.text)
             }
@@ -109,7 +109,7 @@ impl StoryPrinter {
     }
 
     /// Renders the text after the last record of a run that has no end or can continue.
-    pub fn render_footer(&self, story: &RunStory, driver: RunDriver) -> String {
+    pub fn render_footer(&self, story: &RunStory, driver: DriverProcess) -> String {
         let mut text = String::new();
         if story.end_event().is_none() {
             text.push_str(&self.render_open_requests(story));
@@ -119,8 +119,8 @@ impl StoryPrinter {
             }
             let state = story.history.run_state(driver);
             text.push_str(&self.width.wrap_sentences(&match driver {
-                RunDriver::Process(pid) => format!("\n{CAUTION}… {state}{CAUTION:#} in process {pid}\n"),
-                RunDriver::NoProcess => {
+                DriverProcess::Process(pid) => format!("\n{CAUTION}… {state}{CAUTION:#} in process {pid}\n"),
+                DriverProcess::NoProcess => {
                     format!(
                         "\n{BAD}✗ {state}{BAD:#}: the process of the run has ended; unfinished executions are lost\n"
                     )
@@ -143,8 +143,8 @@ impl StoryPrinter {
     }
 
     /// Indents and wraps a text.
-    fn wrap_block(&self, text: &str) -> String {
-        self.width.wrap_block(text, INDENT)
+    fn indent_and_wrap(&self, text: &str) -> String {
+        self.width.wrap_block(text, OUTPUT_INDENT)
     }
 
     /// Renders the heading of the run, its input and its context.
@@ -158,19 +158,19 @@ impl StoryPrinter {
             format_local_time(record),
         ));
         if let Some(origin) = &started.forked_from {
-            let (label, runs) = origin.describe();
+            let (label, runs) = origin.describe_origin();
             text.push_str(&format!("  {label} {runs}\n"));
         }
         if !started.input.is_empty() {
             let input = self.shorten_lines(&started.input);
-            text.push_str(&format!("\n{NAME}input{NAME:#}\n{}", self.wrap_block(&input)));
+            text.push_str(&format!("\n{NAME}input{NAME:#}\n{}", self.indent_and_wrap(&input)));
         }
         if !started.context.is_empty() {
             text.push_str(&format!("\n{NAME}given{NAME:#}\n"));
         }
         for (key, value) in started.context.iter() {
-            let value = self.render_value(value);
-            text.push_str(&self.wrap_block(&format!("{DIM}{key}:{DIM:#} {value}\n")));
+            let value = self.render_value_on_line(value);
+            text.push_str(&self.indent_and_wrap(&format!("{DIM}{key}:{DIM:#} {value}\n")));
         }
         text
     }
@@ -181,14 +181,18 @@ impl StoryPrinter {
         let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == finished.agent));
         let mut text = self.execution_title(finished, execution.and_then(StoryExecution::total_usage));
         if let Some(execution) = execution {
-            let lines = self.render_circumstances(execution);
+            let lines = self.render_execution_circumstances(execution);
             text.push_str(&lines);
         }
         let parts = execution.and_then(|execution| PartsSummary::from_events(&execution.parts));
         if let Some(parts) = &parts {
             let lines = parts.render_part_lines(self.whole);
             self.has_cut |= lines.has_cut;
-            text.push_str(&self.wrap_block(&format!("{DIM}{}{DIM:#}\n{}", parts.counts_text(true), lines.text)));
+            text.push_str(&self.indent_and_wrap(&format!(
+                "{DIM}{}{DIM:#}\n{}",
+                parts.render_part_counts(true),
+                lines.text
+            )));
         } else {
             self.has_cut |= !self.whole
                 && finished
@@ -199,7 +203,7 @@ impl StoryPrinter {
             ExecutionEnd::Failed(failure) => {
                 let failure_text = render_failure_heading(failure, finished.attempt);
                 let message = format!("{failure_text}: {}", failure.error.trim_end());
-                text.push_str(&self.wrap_block(&message));
+                text.push_str(&self.indent_and_wrap(&message));
                 self.has_cut |= !self.whole && !failure.error.contains(finished.stderr.trim());
             }
             ExecutionEnd::Succeeded(output) => {
@@ -208,7 +212,7 @@ impl StoryPrinter {
                     None => render_output(output, self.whole),
                 };
                 let output_text = self.shorten_lines(&output_text);
-                text.push_str(&self.wrap_block(&output_text));
+                text.push_str(&self.indent_and_wrap(&output_text));
             }
         }
         let stderr = finished.stderr.trim_end();
@@ -216,11 +220,11 @@ impl StoryPrinter {
             text.push_str(&render_stderr(stderr));
         }
         for sandbox in finished.sandboxes.iter().filter(|_| self.whole) {
-            let line = format!("{:INDENT$}{DIM}sandbox: {sandbox}{DIM:#}\n", "");
+            let line = format!("{:OUTPUT_INDENT$}{DIM}sandbox: {sandbox}{DIM:#}\n", "");
             text.push_str(&self.width.wrap_sentences(&line));
         }
         if let Some(line) = context_window::dropped_messages_line(finished) {
-            let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
+            let line = format!("{:OUTPUT_INDENT$}{DIM}{line}{DIM:#}\n", "");
             text.push_str(&self.width.wrap_sentences(&line));
         }
         let parts = execution
@@ -256,7 +260,7 @@ impl StoryPrinter {
         }
         about.extend(usage.as_ref().and_then(render_token_sum));
         if let Some(answer) = &finished.answer {
-            about.push(escape_hidden(&answer.describe_author()).to_string());
+            about.push(escape_hidden(&answer.describe_authorship()).to_string());
         }
         format!(
             "  {style}{mark}{style:#} {NAME}{}{NAME:#}{again} {DIM}{}{DIM:#}\n",
@@ -265,12 +269,12 @@ impl StoryPrinter {
         )
     }
 
-    /// Renders the request, the inputs, and the failed attempts of an execution.
-    fn render_circumstances(&mut self, execution: &StoryExecution) -> String {
+    /// Renders the request, the read outputs, and the failed attempts of an execution.
+    fn render_execution_circumstances(&mut self, execution: &StoryExecution) -> String {
         let mut text = String::new();
         if let Some(request) = &execution.request {
             let from = &request.from;
-            let parameters = self.render_value(&request.parameters);
+            let parameters = self.render_value_on_line(&request.parameters);
             let line = format!("    {DIM}requested by {from}: {parameters}{DIM:#}\n");
             text.push_str(&self.width.wrap_sentences(&line));
         }
@@ -285,13 +289,16 @@ impl StoryPrinter {
         }
         if let Some(first_request) = execution.first_request.as_ref().filter(|_| self.whole) {
             for file in &first_request.attachments {
-                let (name, kind) = (self.render_value(&file["name"]), self.render_value(&file["mime_type"]));
+                let (name, kind) = (
+                    self.render_value_on_line(&file["name"]),
+                    self.render_value_on_line(&file["mime_type"]),
+                );
                 let line = format!("    {DIM}attached: {name} ({kind}, {} bytes){DIM:#}\n", file["size"]);
                 text.push_str(&self.width.wrap_sentences(&line));
             }
             let system = first_request.system.as_ref().map(|text| ("system", text));
             for (label, said) in system.into_iter().chain([("prompt", &first_request.prompt)]) {
-                text.push_str(&self.wrap_block(&format!("{DIM}{label}:{DIM:#} {}", said.trim_end())));
+                text.push_str(&self.indent_and_wrap(&format!("{DIM}{label}:{DIM:#} {}", said.trim_end())));
             }
         }
         if let Some(question) = render_answered_question(execution) {
@@ -301,7 +308,7 @@ impl StoryPrinter {
         for (number, call) in execution.tool_calls.iter().enumerate() {
             let beside = execution.beside_calls.iter().filter(|(before, _)| *before == number);
             for (_, said) in beside.filter(|_| self.whole) {
-                text.push_str(&self.wrap_block(said.trim_end()));
+                text.push_str(&self.indent_and_wrap(said.trim_end()));
             }
             self.has_cut |= !self.whole && is_call_long(call);
             let (called, ended) = (render_call_line(call, self.whole), render_result_line(call, self.whole));
@@ -314,7 +321,7 @@ impl StoryPrinter {
             let line = format!("    {DIM}· {}{DIM:#}\n", render_decision(decided));
             text.push_str(&self.width.wrap_sentences(&line));
             if let Some(question) = render_permission_question(decided).filter(|_| self.whole) {
-                text.push_str(&self.wrap_block(&format!("{DIM}{question}{DIM:#}")));
+                text.push_str(&self.indent_and_wrap(&format!("{DIM}{question}{DIM:#}")));
             }
         }
         for attempt in &execution.attempts {
@@ -377,7 +384,7 @@ impl StoryPrinter {
         let reason = ended.completion_reason;
         let (style, mark) = outcome_mark(ended);
         // The failure is shown above.
-        let (sentence, outcome_end) = ended.to_sentence_below_failure();
+        let (sentence, outcome_end) = ended.to_sentence_without_error();
         let (outcome, details) = sentence.split_at(outcome_end);
         let mut line = format!("\n{style}{mark} {outcome}{style:#}");
         // The questions are shown above.
@@ -409,8 +416,8 @@ impl StoryPrinter {
         self.width.wrap_sentences(&text)
     }
 
-    /// Renders a value on one line. Records whether it was shortened.
-    fn render_value(&mut self, value: &serde_json::Value) -> String {
+    /// Renders a value on one line. Records whether the value was shortened.
+    fn render_value_on_line(&mut self, value: &serde_json::Value) -> String {
         let value_text = render_value(value, self.whole);
         self.has_cut |= !self.whole && value_text != render_value(value, true);
         value_text
@@ -431,7 +438,7 @@ impl StoryPrinter {
         )
     }
 
-    /// Returns the text on one line, shortened. Records whether it was shortened.
+    /// Returns the text on one line, shortened. Records whether the text was shortened.
     fn shorten_to_line(&mut self, text: &str) -> String {
         let words: Vec<&str> = text.split_whitespace().collect();
         let line = words.join(" ");
@@ -480,7 +487,7 @@ impl StoryPrinter {
         let mut text = format!(
             "  {CAUTION}?{CAUTION:#} {NAME}{}{NAME:#} is waiting for an answer\n{}",
             request.address,
-            self.wrap_block(&request.question.prompt)
+            self.indent_and_wrap(&request.question.prompt)
         );
         for choice in &request.question.choices {
             text.push_str(&self.width.wrap_sentences(&format!("    · {choice}\n")));

@@ -1,4 +1,4 @@
-//! For people: a line for each case, then the failures, then what is not reached.
+//! The test report for users: a line for each case, then the failures, then the gaps.
 
 use anstyle::{AnsiColor, Style};
 
@@ -9,8 +9,11 @@ use super::{
 use crate::report::format_count;
 use crate::report::sanitized_writer::TrustedStyle;
 
+/// The style of success.
 const GOOD: TrustedStyle = TrustedStyle::new(AnsiColor::Green.on_default().bold());
+/// The style of failure.
 const BAD: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
+/// The style of less important text.
 const QUIET: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
 
 /// Renders the test report for users. `took` is the whole time in seconds.

@@ -1,10 +1,10 @@
-//! One JSON document.
+//! The test report as one JSON document.
 
 use serde_json::{Value, json};
 
 use super::{EnsembleCoverage, EnsembleMutants, MutantStatus, TestedCase, TestedFile, count_passed_and_failed};
 
-/// The version of the document.
+/// The version of the JSON document.
 const VERSION: u32 = 1;
 
 /// Renders the report as JSON, with the findings of files that could not be tested. `took` is the whole time in seconds.

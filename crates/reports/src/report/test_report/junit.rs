@@ -1,8 +1,8 @@
-//! JUnit XML: each test file is a suite, each case a test case.
+//! The test report as JUnit XML: each test file is a suite, and each case is a test case.
 
 use std::path::Path;
 
-use super::{TestedCase, TestedFile, count_passed_and_failed, failure_line};
+use super::{TestedCase, TestedFile, count_passed_and_failed, render_failure_line};
 use crate::report::file_names::relative_path;
 use crate::report::xml::escape_xml;
 
@@ -42,11 +42,11 @@ fn append_case(file: &str, case: &TestedCase, text: &mut String) {
     let lines: Vec<String> = case
         .failures
         .iter()
-        .map(|unmet| format!("{}:{} {}", unmet.line, unmet.column, failure_line(unmet)))
+        .map(|unmet| format!("{}:{} {}", unmet.line, unmet.column, render_failure_line(unmet)))
         .collect();
     text.push_str(&format!(
         ">\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n",
-        escape_xml(&failure_line(first)),
+        escape_xml(&render_failure_line(first)),
         escape_xml(&lines.join("\n"))
     ));
 }

@@ -1,4 +1,4 @@
-//! The results of tests of ensembles: for people, as JSON, for GitHub and as JUnit XML.
+//! The reports of tests of ensembles: text for users, JSON, GitHub commands and JUnit XML.
 
 mod github;
 mod human;
@@ -10,130 +10,130 @@ pub use human::{render_human_test_report, render_suggestions};
 pub use json::render_json_test_report;
 pub use junit::render_junit_test_report;
 
-/// Test file whose cases were run.
+/// The result of a test file: its cases, coverage, mutants and suggestions.
 #[derive(Debug, Clone, Default)]
 pub struct TestedFile {
-    /// Its name.
+    /// The name of the test file.
     pub name: String,
-    /// The cases that were tried, in the order of the file.
+    /// The cases that were run, in the order of the file.
     pub cases: Vec<TestedCase>,
-    /// What the cases reach, if that was asked for.
+    /// The coverage by the cases, if requested.
     pub coverage: Option<EnsembleCoverage>,
-    /// What becomes of changes of its ensemble, if that was asked for.
+    /// The results of mutation testing, if requested.
     pub mutants: Option<EnsembleMutants>,
-    /// Cases for what no case reaches, if they were asked for.
+    /// The suggested cases for coverage gaps, if requested.
     pub suggestions: Option<SuggestedCases>,
 }
 
-/// Test case that was run.
+/// The result of a test case: its time, and the expectations that are not met.
 #[derive(Debug, Clone)]
 pub struct TestedCase {
-    /// Its name.
+    /// The name of the case.
     pub name: String,
     /// The line of its name, from 1.
     pub line: usize,
-    /// How long it took, in seconds.
+    /// The duration of the case, in seconds.
     pub seconds: f64,
-    /// The expectations that are not met; none: the case passes.
+    /// The expectations that are not met. The case passes if the list is empty.
     pub failures: Vec<FailedExpectation>,
-    /// For a case that was held several times: in how many conversations it passed, and how many there were.
+    /// The number of passed and of all repetitions, for a case that was run several times.
     pub pass_count: Option<(u32, u32)>,
-    /// The expectations that were rewritten: what was expected, and what is expected now.
+    /// The expectations that were rewritten in the file, each with the old and the new value.
     pub updated_expectations: Vec<FailedExpectation>,
 }
 
-/// Expectation that is not met.
+/// An expectation that is not met, with the expected and the actual value.
 #[derive(Debug, Clone)]
 pub struct FailedExpectation {
-    /// Its line in the test file, from 1.
+    /// The line in the test file, from 1.
     pub line: usize,
-    /// Its column, from 1.
+    /// The column, from 1.
     pub column: usize,
-    /// What it is about.
+    /// The subject of the expectation.
     pub what: String,
-    /// What is expected.
+    /// The expected value.
     pub expected: Option<String>,
-    /// What happened.
+    /// The actual value.
     pub actual: Option<String>,
-    /// What to do.
+    /// Advice for the user.
     pub help: Option<String>,
 }
 
-/// Parts of an ensemble that the cases of a file reach.
+/// The coverage of an ensemble by the cases of a file, with its gaps.
 #[derive(Debug, Clone)]
 pub struct EnsembleCoverage {
     /// The file of the ensemble.
     pub ensemble: String,
-    /// What is counted, with how many are reached and how many there are.
+    /// The counted kinds of parts, each with the number of reached parts and of all parts.
     pub counts: Vec<(&'static str, usize, usize)>,
-    /// What is not reached.
+    /// The parts that no case reaches.
     pub gaps: Vec<ShownCoverageGap>,
-    /// Whether all conversations were explored.
+    /// True if all conversations were explored.
     pub is_complete: bool,
 }
 
-/// Part of an ensemble that no case reaches.
+/// A part of an ensemble that no case reaches, as the report shows the part.
 #[derive(Debug, Clone)]
 pub struct ShownCoverageGap {
-    /// Its kind.
+    /// The kind of the part.
     pub kind: &'static str,
-    /// The words for it.
+    /// The description of the part.
     pub what: String,
-    /// Its line and column in the ensemble; `None`: it has no place.
+    /// The line and column of the part in the ensemble. `None` if the part has no position.
     pub place: Option<(usize, usize)>,
 }
 
-/// Suggested cases for the gaps of a file.
+/// The suggested cases for the coverage gaps of a file, as text.
 #[derive(Debug, Clone, Default)]
 pub struct SuggestedCases {
     /// The test file.
     pub file: String,
     /// The cases, as items of its `cases`.
     pub yaml: String,
-    /// How many they are.
+    /// The number of suggested cases.
     pub cases: usize,
-    /// What is not reached with them either.
+    /// The gaps that the suggested cases do not reach.
     pub unresolved_gaps: Vec<String>,
 }
 
-/// Mutants of the ensemble of a file.
+/// The mutants of an ensemble, with their status.
 #[derive(Debug, Clone, Default)]
 pub struct EnsembleMutants {
     /// The file of the ensemble.
     pub ensemble: String,
     /// The changes.
     pub mutants: Vec<ShownMutant>,
-    /// Why none was tried.
+    /// The reason why no mutant was tried.
     pub not_tried_because: Option<String>,
 }
 
-/// Mutant of an ensemble, as the report shows it.
+/// A mutant of an ensemble, as the report shows the mutant.
 #[derive(Debug, Clone)]
 pub struct ShownMutant {
-    /// Its kind.
+    /// The kind of the change.
     pub kind: &'static str,
-    /// Its line and column in the ensemble.
+    /// The line and column of the change in the ensemble.
     pub place: (usize, usize),
     /// The agent to which it belongs, if it belongs to one.
     pub agent: Option<String>,
-    /// What stands there.
+    /// The text that the mutant replaces.
     pub from: String,
-    /// What stands there instead.
+    /// The text of the mutant.
     pub to: String,
-    /// What became of it.
+    /// The status of the mutant.
     pub status: MutantStatus,
 }
 
-/// Status of a mutant.
+/// The status of a mutant: killed, surviving, equivalent or not tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MutantStatus {
-    /// These cases fail with it.
+    /// These cases fail with the mutant.
     Killed(Vec<String>),
-    /// No case fails with it.
+    /// No case fails with the mutant.
     Survived,
-    /// No case can notice it.
+    /// No case can detect the mutant.
     Equivalent,
-    /// There was no time to try it.
+    /// The time was too short to try the mutant.
     NotTried,
 }
 
@@ -150,7 +150,7 @@ impl MutantStatus {
 }
 
 impl EnsembleMutants {
-    /// Counts the mutants by status: killed, surviving, equivalent and not tried.
+    /// Counts the mutants by status, in this order: killed, surviving, equivalent, not tried.
     fn count_by_status(&self) -> [usize; 4] {
         let count = |word| self.mutants.iter().filter(|one| one.status.json_word() == word).count();
         ["noticed", "survived", "equivalent", "not_tried"].map(count)
@@ -195,7 +195,7 @@ fn count_passed_and_failed(files: &[TestedFile]) -> (usize, usize) {
 }
 
 /// Renders the failure on one line: `outcome: expected completed, found agent_failed`.
-fn failure_line(unmet: &FailedExpectation) -> String {
+fn render_failure_line(unmet: &FailedExpectation) -> String {
     let mut text = unmet.what.clone();
     if let Some(expected) = &unmet.expected {
         text.push_str(&format!(": expected {expected}"));

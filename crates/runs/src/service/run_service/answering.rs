@@ -1,4 +1,4 @@
-//! The requests of runs that wait for an answer, and the answers of clients.
+//! The pending requests of runs, and the answers of clients.
 //!
 //! **Invariant:** every client reads requests with [`RunService::pending_requests`] or [`RunService::open_requests`], and answers
 //! them with [`RunService::answer_request`].
@@ -17,22 +17,23 @@ use crate::options::run_options::RunOptions;
 use crate::service::answer_checks::check_recorded_answer;
 
 impl RunService {
-    /// Returns the questions and permission requests of a run that wait for an answer, those of nested runs included,
-    /// in the order of the file. They are read from the journal if this process does not drive the run.
+    /// Returns the pending questions and permission requests of a run and its nested runs, in the order of the file. Reads the journal if
+    /// this process does not drive the run.
     ///
     /// # Errors
-    /// There is no such run, or it cannot be read.
-    pub async fn pending_requests(&self, id: &RunId) -> Result<Vec<PendingRequest>, RunError> {
+    ///
+    /// The run does not exist or cannot be read.
+    pub async fn load_pending_requests(&self, id: &RunId) -> Result<Vec<PendingRequest>, RunError> {
         if let Some(run) = self.find_driven_run(id) {
             let open = run.open_requests();
-            return Ok(open.iter().map(|open| open.request().clone()).collect());
+            return Ok(open.iter().map(|open| open.pending_request().clone()).collect());
         }
         let recorded = self.load_recorded_run(id).await?;
         Ok(recorded.state.pending_requests().cloned().collect())
     }
 
-    /// Returns the open requests of a run that this process drives, in the order of the file.
-    pub fn open_requests(&self, id: &RunId) -> Vec<OperatorRequest> {
+    /// Returns the open requests of a run that this process drives, in the order of the file. Returns an empty list for other runs.
+    pub fn live_open_requests(&self, id: &RunId) -> Vec<OperatorRequest> {
         self.find_driven_run(id)
             .map(|run| run.open_requests())
             .unwrap_or_default()
@@ -45,22 +46,23 @@ impl RunService {
         self.find_driven_run(id).map_or(0, |run| run.postpone_questions())
     }
 
-    /// Returns whether a request with this digest waits for an answer. A resumed run may not have asked it again yet.
+    /// Returns whether a request with this digest waits for an answer, even if a resumed run has not asked the request again yet.
     ///
     /// # Errors
-    /// There is no such run, or it cannot be read.
+    ///
+    /// The run does not exist or cannot be read.
     pub async fn is_request_pending(&self, id: &RunId, digest: &RequestDigest) -> Result<bool, RunError> {
         // Before the pending requests: a request that is asked again is no longer expected.
         let is_expected = self
             .find_driven_run(id)
             .is_some_and(|run| run.is_request_expected(digest));
-        let pending = self.pending_requests(id).await?;
+        let pending = self.load_pending_requests(id).await?;
         Ok(is_expected || pending.iter().any(|request| request.digest == *digest))
     }
 
-    /// Waits until a resumed run has asked the request with this digest again, and returns the request. Returns `None` at
-    /// once if the run does not ask it, and if this process does not drive the run.
-    pub async fn wait_for_shown_request(&self, id: &RunId, digest: &RequestDigest) -> Option<OperatorRequest> {
+    /// Waits until a resumed run has asked the request with this digest again. Returns `None` at once if the run does not ask the request,
+    /// or if this process does not drive the run.
+    pub async fn wait_for_request_again(&self, id: &RunId, digest: &RequestDigest) -> Option<OperatorRequest> {
         let run = self.find_driven_run(id)?;
         let mut changes = run.subscribe_request_changes();
         let waited = async {
@@ -69,7 +71,7 @@ impl RunService {
                 // Before the open requests: a request that is asked again is no longer expected.
                 let is_expected = run.is_request_expected(digest);
                 let mut open = run.open_requests().into_iter();
-                if let Some(request) = open.find(|open| open.request().digest == *digest) {
+                if let Some(request) = open.find(|open| open.pending_request().digest == *digest) {
                     return Some(request);
                 }
                 if !is_expected || changes.changed().await.is_err() {
@@ -84,13 +86,13 @@ impl RunService {
         }
     }
 
-    /// Answers a question or a permission request that was shown. A run that waits for the answer and that no process drives
-    /// is resumed with these options.
+    /// Answers a request that was shown. Resumes a waiting run with these options if no process drives the run.
     ///
     /// # Errors
-    /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not take the answer. Another
-    /// process drives the run, or the run cannot be resumed.
-    pub async fn answer_request(
+    ///
+    /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not accept the answer. Another process drives
+    /// the run, or the run cannot be resumed.
+    pub async fn answer_or_resume(
         &self,
         id: &RunId,
         (address, digest): (&RequestAddress, &RequestDigest),
@@ -140,20 +142,23 @@ impl RunService {
             match self.find_driven_run(id) {
                 Some(run) => run,
                 None => {
-                    self.wait_for_lease(id).await;
+                    self.wait_for_released_lease(id).await;
                     let recorded = self.load_recorded_run(id).await?;
-                    check_recorded_answer(&recorded, &self.recorded_events(id).await?, answer)?;
-                    self.resume_here(id, options.take().unwrap_or_default()).await?
+                    check_recorded_answer(&recorded, &self.read_records_with_nested(id).await?, answer)?;
+                    self.resume_in_process(id, options.take().unwrap_or_default()).await?
                 }
             }
         };
-        match run.answer_by_digest(answer.clone()).await {
+        match run.answer_when_asked(answer.clone()).await {
             Err(error @ (RunError::NotAsked(_) | RunError::Answer(AnswerRefusal::NotPending { .. }))) => {
                 // The request was decided before this process drove the run, or in a way that no client has seen.
-                let decided =
-                    refuse_decided_in_events(&self.recorded_events(id).await?, |address| *address == answer.address);
+                let decided = refuse_decided_in_events(&self.read_records_with_nested(id).await?, |address| {
+                    *address == answer.address
+                });
                 Err(match decided {
-                    Some(decided) => RunError::Answer(decided.with_pending(self.pending_addresses(id).await)),
+                    Some(decided) => {
+                        RunError::Answer(decided.with_pending_addresses(self.load_pending_addresses(id).await))
+                    }
                     None => error,
                 })
             }
@@ -161,20 +166,24 @@ impl RunService {
         }
     }
 
-    /// Returns the addresses of the requests that wait for an answer; none if the run cannot be read.
-    async fn pending_addresses(&self, id: &RunId) -> Vec<RequestAddress> {
-        let pending = self.pending_requests(id).await.unwrap_or_default();
+    /// Returns the addresses of the pending requests of the run, also if no process drives the run. Returns an empty list if the run cannot
+    /// be read.
+    async fn load_pending_addresses(&self, id: &RunId) -> Vec<RequestAddress> {
+        let pending = self.load_pending_requests(id).await.unwrap_or_default();
         pending.into_iter().map(|request| request.address).collect()
     }
 
-    /// Waits until the request is decided or withdrawn. Returns at once if this process does not drive the run.
-    pub async fn wait_until_decided(&self, id: &RunId, digest: &RequestDigest) {
+    /// Waits until the request is decided or withdrawn, or the run ends. Returns at once if this process does not drive the run.
+    pub async fn wait_until_request_closed(&self, id: &RunId, digest: &RequestDigest) {
         let Some(run) = self.find_driven_run(id) else { return };
         let mut changes = run.subscribe_request_changes();
         let decided = async {
             loop {
                 changes.mark_unchanged();
-                let is_open = run.open_requests().iter().any(|open| open.request().digest == *digest);
+                let is_open = run
+                    .open_requests()
+                    .iter()
+                    .any(|open| open.pending_request().digest == *digest);
                 if !is_open || changes.changed().await.is_err() {
                     return;
                 }
@@ -186,9 +195,9 @@ impl RunService {
         }
     }
 
-    /// Waits until a request that fits is open, and returns it. Returns `None` if the conversation ends, or if this process
-    /// does not drive the run.
-    pub async fn wait_for_request(
+    /// Waits until a request is open for which `fits` is true. Returns `None` if the conversation ends, or if this process does not drive
+    /// the run.
+    pub async fn wait_for_open_request(
         &self,
         id: &RunId,
         mut fits: impl FnMut(&OperatorRequest) -> bool,
@@ -213,7 +222,8 @@ impl RunService {
         }
     }
 
-    async fn resume_here(
+    /// Resumes the run in this process, and returns its handle. Succeeds if this process drives the run already.
+    async fn resume_in_process(
         &self,
         id: &RunId,
         options: RunOptions,

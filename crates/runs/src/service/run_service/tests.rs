@@ -30,7 +30,7 @@ fn gate() -> EnsembleRef {
 }
 
 fn runs(store: &Arc<MemoryStore>, host: RunHost) -> Runs {
-    Runs::open(Project::from_folder("."), host).with_store(store.clone())
+    Runs::for_project(Project::from_folder("."), host).with_store(store.clone())
 }
 
 fn service() -> RunService {
@@ -62,14 +62,14 @@ const COMPLETED: RunState = RunState::Ended(CompletionReason::Completed);
 
 /// Answers the only question of a run.
 async fn answer(service: &RunService, id: &RunId, text: &str) -> Result<(), RunError> {
-    let pending = service.pending_requests(id).await?;
+    let pending = service.load_pending_requests(id).await?;
     let [request] = pending.as_slice() else {
         panic!("one question: {pending:?}")
     };
     let shown = (&request.address, &request.digest);
     let answer = RequestAnswer::Text(text.to_owned());
     service
-        .answer_request(id, shown, answer, AnswerSource::Page, RunOptions::default())
+        .answer_or_resume(id, shown, answer, AnswerSource::Page, RunOptions::default())
         .await
 }
 
@@ -158,7 +158,7 @@ async fn a_run_that_has_ended_goes_on_with_a_message_at_once() {
         }
         let options = RunOptions::default().with_answer("editor", "no");
         let went_on = service
-            .continue_run(&id, format!("again {round}"), Default::default(), options)
+            .continue_with_message(&id, format!("again {round}"), Default::default(), options)
             .await;
         went_on.expect("its lease was given back");
     }
@@ -203,11 +203,11 @@ async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
     assert_eq!(outcome(&alone, &id).await, waits);
 
     let service = RunService::new(runs(&store, RunHost::from_system()));
-    let pending = service.pending_requests(&id).await.expect("it can be read");
+    let pending = service.load_pending_requests(&id).await.expect("it can be read");
     let (address, digest) = (RequestAddress::for_agent("printer"), &pending[0].digest);
     let yes = || RequestAnswer::Text("yes".to_owned());
     let options = RunOptions::default();
-    let refused = service.answer_request(&id, (&address, digest), yes(), AnswerSource::Page, options);
+    let refused = service.answer_or_resume(&id, (&address, digest), yes(), AnswerSource::Page, options);
     let refused = refused.await.expect_err("it does not ask");
     assert_eq!(
         refused.to_string(),
@@ -216,7 +216,7 @@ async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
     answer(&service, &id, "yes").await.expect("it waits for this");
     assert_eq!(outcome(&service, &id).await, COMPLETED);
     let editor = (&pending[0].address, digest);
-    let refused = service.answer_request(&id, editor, yes(), AnswerSource::Page, RunOptions::default());
+    let refused = service.answer_or_resume(&id, editor, yes(), AnswerSource::Page, RunOptions::default());
     let refused = refused.await.expect_err("it is over").to_string();
     assert!(
         refused.starts_with("`editor` was answered `yes` by the page at "),
@@ -278,7 +278,9 @@ async fn a_message_withdraws_the_questions_before_it() {
     service.cancel_run(&id, "a test").await.expect("it goes on");
     outcome(&service, &id).await;
     let options = RunOptions::default().with_answer("editor", "no");
-    let went_on = service.continue_run(&id, "again", Default::default(), options).await;
+    let went_on = service
+        .continue_with_message(&id, "again", Default::default(), options)
+        .await;
     went_on.expect("it was cancelled");
     outcome(&service, &id).await;
     let open = service.load_summary(&id).await.expect("it can be read").questions;
@@ -311,7 +313,7 @@ async fn the_latest_runs_come_first() {
         service.wait_until_closed(&id).await;
         ids.push(id);
     }
-    let listed = service.list_summaries(2).await.expect("a list");
+    let listed = service.load_latest_summaries(2).await.expect("a list");
     let listed: Vec<RunId> = listed.into_iter().map(|run| run.expect("a run").id).collect();
     assert_eq!(listed.len(), 2);
     let mut latest = service.runs().store().list_runs().await.expect("a list");

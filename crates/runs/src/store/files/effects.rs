@@ -1,14 +1,14 @@
-//! A record of everything that this room does to the disk, for a test that leaves out what was not synced.
+//! A record of all effects of the file store on the disk, for a test that omits effects without a sync.
 //!
-//! Builds for tests only: elsewhere nothing is recorded, and nothing asks whether it is wanted.
+//! Only builds for tests record effects.
 
-/// An effect on the disk.
+/// An effect on the disk that tests record.
 #[cfg_attr(
     not(debug_assertions),
     expect(dead_code, reason = "only tests look at what is noted")
 )]
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum DiskEffect<'a> {
+pub(crate) enum RecordedDiskEffect<'a> {
     /// A folder was made.
     Folder,
     /// An empty file was made.
@@ -34,14 +34,15 @@ mod recorded {
 
     use serde_json::{Value, json};
 
-    use super::DiskEffect;
+    use super::RecordedDiskEffect;
 
     static RECORD: OnceLock<File> = OnceLock::new();
 
-    /// From now on every effect is appended to that file, as a line of JSON.
+    /// Records every later effect as a line of JSON in this file. Only the first call has an effect.
     ///
     /// # Errors
-    /// The file cannot be made.
+    ///
+    /// The file cannot be created.
     #[expect(clippy::disallowed_methods, reason = "a record for tests is a file")]
     pub fn start_recording_effects(path: &Path) -> io::Result<()> {
         let file = File::options().append(true).create(true).open(path)?;
@@ -50,16 +51,17 @@ mod recorded {
         Ok(())
     }
 
-    pub(crate) fn record_effect(path: &Path, effect: DiskEffect<'_>) {
+    /// Appends the effect on this path to the record, if effects are recorded.
+    pub(crate) fn record_disk_effect(path: &Path, effect: RecordedDiskEffect<'_>) {
         let Some(mut file) = RECORD.get() else { return };
         let (name, value) = match effect {
-            DiskEffect::Folder => ("folder", Value::Null),
-            DiskEffect::File => ("file", Value::Null),
-            DiskEffect::Append(bytes) => ("append", String::from_utf8_lossy(bytes).into()),
-            DiskEffect::Cut(length) => ("cut", length.into()),
-            DiskEffect::Sync => ("sync", Value::Null),
-            DiskEffect::Rename(name) => ("rename", name.into()),
-            DiskEffect::Remove => ("remove", Value::Null),
+            RecordedDiskEffect::Folder => ("folder", Value::Null),
+            RecordedDiskEffect::File => ("file", Value::Null),
+            RecordedDiskEffect::Append(bytes) => ("append", String::from_utf8_lossy(bytes).into()),
+            RecordedDiskEffect::Cut(length) => ("cut", length.into()),
+            RecordedDiskEffect::Sync => ("sync", Value::Null),
+            RecordedDiskEffect::Rename(name) => ("rename", name.into()),
+            RecordedDiskEffect::Remove => ("remove", Value::Null),
         };
         let mut line = json!({"effect": name, "path": path, "value": value}).to_string();
         line.push('\n');
@@ -68,7 +70,7 @@ mod recorded {
 }
 
 #[cfg(debug_assertions)]
-pub(crate) use recorded::record_effect;
+pub(crate) use recorded::record_disk_effect;
 #[cfg(debug_assertions)]
 pub use recorded::start_recording_effects;
 

@@ -1,34 +1,34 @@
-//! Faults on purpose: the process kills itself at a chosen append, as a test of what a crash may take.
+//! Deliberate faults: the process kills itself at a chosen append, to test crashes.
 //!
-//! Builds for tests only: elsewhere no process has a fault.
+//! Only builds for tests have faults.
 //!
-//! Appends are counted over all journals of the process, those of inner conversations included.
+//! Appends are counted over all journals of the process, including those of nested runs.
 
 #[cfg(debug_assertions)]
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// At which append the process kills itself, and at which point of it.
+/// A fault that kills the process at an append with this number, at a point of the append.
 #[cfg_attr(not(debug_assertions), expect(unreachable_pub, reason = "only tests name a fault"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendFault {
-    point: FaultPoint,
+    point: AppendFaultPoint,
     /// The append, from 1.
     append: u64,
 }
 
-/// A point of an append.
+/// A point of an append at which the process can be killed.
 #[cfg_attr(not(debug_assertions), expect(dead_code, reason = "only tests have faults"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FaultPoint {
+pub(crate) enum AppendFaultPoint {
     /// Nothing of the record is written.
     Before,
     /// Half of it is.
     Torn,
-    /// All of it is, and nobody has acted on it or been told.
+    /// The whole record is written. No effect or report has followed.
     Written,
-    /// It is applied, told and synced, and the next thing has not begun.
+    /// The record is applied, reported and synced, and no further work has started.
     Synced,
 }
 
@@ -37,8 +37,8 @@ static APPENDS: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(debug_assertions)]
 impl AppendFault {
-    /// From now on the process has this fault.
-    pub fn arm_fault(self) {
+    /// Sets this fault for the process. Only the first call has an effect.
+    pub fn arm_for_process(self) {
         // The first one counts.
         let _ = ARMED.set(self);
     }
@@ -53,10 +53,10 @@ impl FromStr for AppendFault {
         let wrong = || format!("`{text}` is not one of before:N, torn:N, written:N and synced:N, with N from 1");
         let (point, append) = text.split_once(':').ok_or_else(wrong)?;
         let point = match point {
-            "before" => FaultPoint::Before,
-            "torn" => FaultPoint::Torn,
-            "written" => FaultPoint::Written,
-            "synced" => FaultPoint::Synced,
+            "before" => AppendFaultPoint::Before,
+            "torn" => AppendFaultPoint::Torn,
+            "written" => AppendFaultPoint::Written,
+            "synced" => AppendFaultPoint::Synced,
             _ => return Err(wrong()),
         };
         match append.parse() {
@@ -71,15 +71,15 @@ pub(crate) fn is_fault_armed() -> bool {
     ARMED.get().is_some()
 }
 
-/// Counts an append: the fault that it has.
-pub(crate) fn next_append_fault() -> Option<FaultPoint> {
+/// Counts an append, and returns the fault for this append, if any.
+pub(crate) fn count_append_fault() -> Option<AppendFaultPoint> {
     let fault = ARMED.get()?;
     let append = APPENDS.fetch_add(1, Ordering::Relaxed) + 1;
     (append == fault.append).then_some(fault.point)
 }
 
-/// Ends the process as a crash would: at once, and nothing is tidied up.
-pub(crate) fn crash_process() -> ! {
+/// Kills this process immediately, without cleanup.
+pub(crate) fn kill_own_process() -> ! {
     #[cfg(unix)]
     {
         use rustix::process::{Signal, getpid, kill_process};

@@ -1,7 +1,7 @@
-//! Folders of runs, each opened relative to the folder around it.
+//! Folders of runs, each opened relative to its parent folder.
 //!
-//! **Invariant:** nothing below `.ensemble` is reached through a symbolic link, and only regular files are opened there. Whoever
-//! writes there in the name of the user would otherwise write to any file that a link names.
+//! **Invariant:** no symbolic link is followed below `.ensemble`, and only regular files are opened there. Otherwise, an attacker who can
+//! write there could redirect the user's writes to other files.
 
 #![expect(clippy::disallowed_methods, reason = "this room keeps the folder of runs")]
 
@@ -13,30 +13,30 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::effects::{DiskEffect, record_effect};
-use super::sink::{FileIdentity, FileSink};
+use super::effects::{RecordedDiskEffect, record_disk_effect};
+use super::sink::{FileIdentity, RecordedFileWriter};
 
-/// The folder below which no link is followed.
-const BOUNDARY: &str = ".ensemble";
+/// The name of the folder below which no link is followed.
+const NO_LINK_BOUNDARY: &str = ".ensemble";
 
-/// The position of a folder.
+/// A path of a folder: links are followed up to `base`, and not below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FolderPath {
+pub(crate) struct LinkSafePath {
     /// Links are followed up to here.
     base: PathBuf,
     /// The folders below, without links.
     below: PathBuf,
 }
 
-/// An open folder.
+/// An open folder, whose entries are opened without following links.
 #[derive(Debug)]
 pub(crate) struct OpenFolder {
     file: File,
     path: PathBuf,
 }
 
-impl FolderPath {
-    /// Returns the folder `below` the folder `base`; links are followed up to `base`.
+impl LinkSafePath {
+    /// Creates the path `below` in the folder `base`. Links are followed up to `base`.
     pub(crate) fn new(base: &Path, below: impl Into<PathBuf>) -> Self {
         Self {
             base: base.to_owned(),
@@ -44,31 +44,38 @@ impl FolderPath {
         }
     }
 
-    /// Returns the folder at `path`; links are followed up to the folder that contains `.ensemble`.
+    /// Splits the path: links are followed up to the folder that contains `.ensemble`.
     pub(crate) fn from_path(path: &Path) -> Self {
         let mut place = Self::new(Path::new(""), "");
         let mut is_below = false;
         for part in path.components() {
-            is_below |= part.as_os_str() == BOUNDARY;
+            is_below |= part.as_os_str() == NO_LINK_BOUNDARY;
             let to = if is_below { &mut place.below } else { &mut place.base };
             to.push(part);
         }
         place
     }
 
-    /// Are links not followed on the last part of the way?
-    pub(crate) fn is_below_base(&self) -> bool {
+    /// Returns whether the last part of the path is a part in which links are not followed.
+    pub(crate) fn has_unfollowed_part(&self) -> bool {
         !self.below.as_os_str().is_empty()
     }
 
+    /// Returns the full path.
     pub(crate) fn path(&self) -> PathBuf {
         self.base.join(&self.below)
     }
 
+    /// Appends a name to the path, in which links are not followed.
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> Self {
         Self::new(&self.base, self.below.join(name))
     }
 
+    /// Opens the folder for reading.
+    ///
+    /// # Errors
+    ///
+    /// The folder is missing, or a part below `base` is a link.
     pub(crate) fn open_folder(&self) -> io::Result<OpenFolder> {
         let base = if self.base.as_os_str().is_empty() {
             Path::new(".")
@@ -82,48 +89,50 @@ impl FolderPath {
             path: self.base.clone(),
         };
         for part in self.below.components() {
-            folder = folder.open_child(part.as_os_str())?;
+            folder = folder.open_child_folder(part.as_os_str())?;
         }
         Ok(folder)
     }
 
-    /// Opens the folder; what is missing of it is made, for the user alone.
+    /// Opens the folder. Creates missing parts, accessible to the user only.
     pub(crate) fn open_or_create_folder(&self) -> io::Result<OpenFolder> {
         fs::create_dir_all(&self.base)?;
         let mut folder = Self::new(&self.base, "").open_folder()?;
         for part in self.below.components() {
             let name = part.as_os_str();
-            match folder.create_child(name, Mode::RWXU) {
+            match folder.create_child_folder(name, Mode::RWXU) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => folder = folder.open_child(name)?,
+                _ => folder = folder.open_child_folder(name)?,
             }
         }
         Ok(folder)
     }
 
-    /// Returns the folders of this path that are not there below the folder up to which links are followed, the
-    /// innermost first.
-    pub(crate) fn list_missing(&self) -> Vec<Self> {
+    /// Lists the missing folders of this path below `base`, the innermost first.
+    pub(crate) fn list_missing_folders(&self) -> Vec<Self> {
         let mut places = Vec::new();
         let mut place = self.clone();
-        while place.is_below_base() && FileIdentity::from_path(&place.path()).is_none() {
+        while place.has_unfollowed_part() && FileIdentity::from_path(&place.path()).is_none() {
             places.push(place.clone());
             place.below.pop();
         }
         places
     }
 
-    /// Removes the folder, if it is empty.
+    /// Removes the folder if it is empty.
+    ///
+    /// # Errors
+    ///
+    /// The folder is not empty, or cannot be removed.
     pub(crate) fn remove_if_empty(&self) -> io::Result<()> {
         let mut around = self.clone();
         around.below.pop();
         let name = self.below.file_name().unwrap_or_default();
-        around.open_folder()?.remove_folder(name)
+        around.open_folder()?.remove_empty_folder(name)
     }
 
-    /// Puts the entries of this folder and of the folders around it on the disk, up to the folder below which no link is
-    /// followed: the folder is then found again after a power failure.
-    pub(crate) fn sync_entries(&self) -> io::Result<()> {
+    /// Syncs the entries of this folder and of its parent folders up to `base`, so that the folder survives a power failure.
+    pub(crate) fn sync_up_to_base(&self) -> io::Result<()> {
         let mut place = self.clone();
         loop {
             place.open_folder()?.sync_entries()?;
@@ -135,66 +144,76 @@ impl FolderPath {
 }
 
 impl OpenFolder {
+    /// Returns the file handle of the folder.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Returns the folder of that name in this folder.
-    pub(crate) fn open_child(&self, name: &OsStr) -> io::Result<Self> {
+    /// Opens the folder with this name in this folder, without following links.
+    pub(crate) fn open_child_folder(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = openat(&self.file, name, flags, Mode::empty());
         Ok(Self {
-            file: opened.map_err(|error| self.entry_error(name, error))?.into(),
+            file: opened.map_err(|error| self.describe_open_error(name, error))?.into(),
             path: self.path.join(name),
         })
     }
 
-    /// Makes a folder.
-    pub(crate) fn create_child(&self, name: &OsStr, mode: Mode) -> io::Result<()> {
+    /// Creates a folder with this mode in this folder.
+    pub(crate) fn create_child_folder(&self, name: &OsStr, mode: Mode) -> io::Result<()> {
         mkdirat(&self.file, name, mode)?;
-        record_effect(&self.path.join(name), DiskEffect::Folder);
+        record_disk_effect(&self.path.join(name), RecordedDiskEffect::Folder);
         Ok(())
     }
 
-    /// Opens a file for reading.
-    pub(crate) fn open_for_reading(&self, name: &str) -> io::Result<File> {
-        self.open_with_flags(name, OFlags::RDONLY)
+    /// Opens a regular file for reading, without following links.
+    pub(crate) fn open_file_for_reading(&self, name: &str) -> io::Result<File> {
+        self.open_regular_file(name, OFlags::RDONLY)
     }
 
-    /// Opens a file that is there, for adding to it.
-    pub(crate) fn open_for_append(&self, name: &str) -> io::Result<FileSink> {
-        Ok(FileSink::new(
-            self.open_with_flags(name, OFlags::WRONLY)?,
+    /// Opens an existing regular file for appending.
+    pub(crate) fn open_file_for_append(&self, name: &str) -> io::Result<RecordedFileWriter> {
+        Ok(RecordedFileWriter::new(
+            self.open_regular_file(name, OFlags::WRONLY)?,
             self.path.join(name),
         ))
     }
 
-    /// Makes a file, readable by its owner only.
-    pub(crate) fn create_file(&self, name: &str) -> io::Result<FileSink> {
-        let file = self.open_with_flags(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+    /// Creates a file that only its owner can access.
+    ///
+    /// # Errors
+    ///
+    /// The name exists already.
+    pub(crate) fn create_new_file(&self, name: &str) -> io::Result<RecordedFileWriter> {
+        let file = self.open_regular_file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
         let path = self.path.join(name);
-        record_effect(&path, DiskEffect::File);
-        Ok(FileSink::new(file, path))
+        record_disk_effect(&path, RecordedDiskEffect::File);
+        Ok(RecordedFileWriter::new(file, path))
     }
 
-    /// Makes a file in place of whatever has its name.
-    pub(crate) fn replace_file(&self, name: &str) -> io::Result<FileSink> {
-        match self.remove_file(name) {
+    /// Removes a file of this name, and creates a new one.
+    pub(crate) fn replace_file(&self, name: &str) -> io::Result<RecordedFileWriter> {
+        match self.remove_non_folder(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => self.create_file(name),
+            _ => self.create_new_file(name),
         }
     }
 
-    /// Opens a file for reading and writing; makes it if it is missing. What is written is not part of the record of a run.
+    /// Opens a file for reading and writing, or creates the file. Writes are not part of the recorded disk effects.
     pub(crate) fn open_or_create_file(&self, name: &str) -> io::Result<File> {
-        self.open_with_flags(name, OFlags::RDWR | OFlags::CREATE)
+        self.open_regular_file(name, OFlags::RDWR | OFlags::CREATE)
     }
 
-    fn open_with_flags(&self, name: &str, flags: OFlags) -> io::Result<File> {
+    /// Opens a regular file without following links.
+    ///
+    /// # Errors
+    ///
+    /// The entry is not a regular file.
+    fn open_regular_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
         // A pipe would block while it is opened.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = openat(&self.file, name, flags, Mode::RUSR | Mode::WUSR);
-        let file = File::from(opened.map_err(|error| self.entry_error(name.as_ref(), error))?);
+        let file = File::from(opened.map_err(|error| self.describe_open_error(name.as_ref(), error))?);
         match file.metadata()?.is_file() {
             true => Ok(file),
             false => Err(self.irregular_entry_error(name.as_ref())),
@@ -204,45 +223,45 @@ impl OpenFolder {
     /// Renames a file within the folder.
     pub(crate) fn rename_entry(&self, from: &str, to: &str) -> io::Result<()> {
         renameat(&self.file, from, &self.file, to)?;
-        record_effect(&self.path.join(from), DiskEffect::Rename(to));
+        record_disk_effect(&self.path.join(from), RecordedDiskEffect::Rename(to));
         Ok(())
     }
 
-    /// Removes an entry that is no folder: of a link, the link.
-    pub(crate) fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+    /// Removes an entry that is not a folder. For a link, removes the link itself.
+    pub(crate) fn remove_non_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         unlinkat(&self.file, name.as_ref(), AtFlags::empty())?;
-        record_effect(&self.path.join(name.as_ref()), DiskEffect::Remove);
+        record_disk_effect(&self.path.join(name.as_ref()), RecordedDiskEffect::Remove);
         Ok(())
     }
 
-    /// Removes an entry, with all that is in it if it is a folder.
-    pub(crate) fn remove_entry(&self, name: &OsStr) -> io::Result<()> {
+    /// Removes an entry, including the whole content of a folder.
+    pub(crate) fn remove_recursively(&self, name: &OsStr) -> io::Result<()> {
         if self.entry_type(name) != Some(FileType::Directory) {
-            return self.remove_file(name);
+            return self.remove_non_folder(name);
         }
-        let folder = self.open_child(name)?;
-        for name in folder.list_entries()? {
-            folder.remove_entry(&name)?;
+        let folder = self.open_child_folder(name)?;
+        for name in folder.list_entry_names()? {
+            folder.remove_recursively(&name)?;
         }
-        self.remove_folder(name)
+        self.remove_empty_folder(name)
     }
 
     /// Removes an empty folder.
-    pub(crate) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove_empty_folder(&self, name: &OsStr) -> io::Result<()> {
         unlinkat(&self.file, name, AtFlags::REMOVEDIR)?;
-        record_effect(&self.path.join(name), DiskEffect::Remove);
+        record_disk_effect(&self.path.join(name), RecordedDiskEffect::Remove);
         Ok(())
     }
 
-    /// Makes sure that the entries are on the disk.
+    /// Syncs the entries of the folder to the disk.
     pub(crate) fn sync_entries(&self) -> io::Result<()> {
         self.file.sync_all()?;
-        record_effect(&self.path, DiskEffect::Sync);
+        record_disk_effect(&self.path, RecordedDiskEffect::Sync);
         Ok(())
     }
 
-    /// Returns the names in the folder, in no order.
-    pub(crate) fn list_entries(&self) -> io::Result<Vec<std::ffi::OsString>> {
+    /// Lists the names in the folder, in no order.
+    pub(crate) fn list_entry_names(&self) -> io::Result<Vec<std::ffi::OsString>> {
         use std::os::unix::ffi::OsStrExt;
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.file)? {
@@ -255,19 +274,19 @@ impl OpenFolder {
         Ok(names)
     }
 
-    /// Returns whether there is a regular file of that name.
-    pub(crate) fn has_file(&self, name: &str) -> bool {
+    /// Returns whether the folder contains a regular file with this name.
+    pub(crate) fn has_regular_file(&self, name: &str) -> bool {
         self.entry_type(name.as_ref()) == Some(FileType::RegularFile)
     }
 
-    /// Returns the kind of the entry; links are not followed.
+    /// Returns the type of the entry, without following links. Returns `None` if there is no entry.
     pub(crate) fn entry_type(&self, name: &OsStr) -> Option<FileType> {
         let about = statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(FileType::from_raw_mode(about.st_mode))
     }
 
-    /// Returns the error in words, where an entry is not what it should be.
-    fn entry_error(&self, name: &OsStr, error: Errno) -> io::Error {
+    /// Converts the error. If the entry has the wrong type, describes the type.
+    fn describe_open_error(&self, name: &OsStr, error: Errno) -> io::Error {
         let is_told_by_kind = matches!(
             error,
             Errno::LOOP | Errno::NOTDIR | Errno::MLINK | Errno::NXIO | Errno::ISDIR
@@ -278,6 +297,7 @@ impl OpenFolder {
         }
     }
 
+    /// Returns the error that the entry is a symbolic link, or neither a file nor a folder.
     fn irregular_entry_error(&self, name: &OsStr) -> io::Error {
         let entry_path = self.path.join(name);
         let entry_path = entry_path.display();

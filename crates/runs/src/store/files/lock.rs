@@ -1,7 +1,7 @@
 //! The lock of a run: one process at a time executes it.
 //!
-//! Two things are locked, the file `lock` and the folder of the run, so that whoever deletes the file gives nobody else the run. The
-//! system releases both when the process ends.
+//! Both the file `lock` and the folder of the run are locked, so that another process cannot take over the run after the file was deleted.
+//! The system releases both locks when the process ends.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Seek, Write};
@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::folder::{FolderPath, OpenFolder};
-use super::follow::{LOCK, find_driver, format_owner};
+use super::folder::{LinkSafePath, OpenFolder};
+use super::follow::{LOCK_FILE, find_driver_process, read_lock_owner};
 use super::sink::{FileIdentity, WatchedFile};
-use ensemble_core::store::{Lease, RunId, StoreError};
+use ensemble_core::store::{RunId, RunLease, StoreError};
 
-/// A lock that this process holds.
+/// A lock of a run that this process holds.
 #[derive(Debug)]
-pub(crate) struct FileLock {
+pub(crate) struct RunFileLock {
     _file: File,
     _folder: OpenFolder,
     watched_file: WatchedFile,
 }
 
-impl Lease for FileLock {}
+impl RunLease for RunFileLock {}
 
-/// The result of trying to lock a file.
+/// The result of an attempt to lock a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LockAttempt {
+enum LockAttemptResult {
     Locked,
     /// Somebody else has it.
     TakenByOther,
@@ -34,27 +34,31 @@ enum LockAttempt {
     Unsupported,
 }
 
-impl FileLock {
-    /// Takes the lock of the run in this folder.
-    pub(crate) fn acquire_lock(id: &RunId, place: &FolderPath) -> Result<Self, StoreError> {
-        let path = place.path().join(LOCK);
+impl RunFileLock {
+    /// Takes the lock of the run in this folder: of its lock file and of the folder.
+    ///
+    /// # Errors
+    ///
+    /// Another process has the lock, or the folder cannot be locked.
+    pub(crate) fn acquire_run_lock(id: &RunId, place: &LinkSafePath) -> Result<Self, StoreError> {
+        let path = place.path().join(LOCK_FILE);
         let failed = |source: io::Error| StoreError::Unavailable {
             action: "lock",
             place: path.display().to_string(),
             source: source.into(),
         };
         // Asked before this process has the file open.
-        let driver = find_driver(place);
+        let driver = find_driver_process(place);
         let folder = place.open_folder().map_err(failed)?;
-        let mut file = folder.open_or_create_file(LOCK).map_err(failed)?;
+        let mut file = folder.open_or_create_file(LOCK_FILE).map_err(failed)?;
         let file_attempt = try_lock_with_grace(&file).map_err(failed)?;
         // Not every file system locks folders.
-        let folder_tried = try_lock_with_grace(folder.file()).unwrap_or(LockAttempt::Unsupported);
-        let is_driven = file_attempt == LockAttempt::Unsupported && driver.is_some();
-        if is_driven || [file_attempt, folder_tried].contains(&LockAttempt::TakenByOther) {
+        let folder_tried = try_lock_with_grace(folder.file()).unwrap_or(LockAttemptResult::Unsupported);
+        let is_driven = file_attempt == LockAttemptResult::Unsupported && driver.is_some();
+        if is_driven || [file_attempt, folder_tried].contains(&LockAttemptResult::TakenByOther) {
             return Err(StoreError::Leased {
                 id: id.clone(),
-                owner: Some(format_owner(&file))
+                owner: Some(read_lock_owner(&file))
                     .filter(|owner| !owner.is_empty())
                     .unwrap_or_else(|| "its lock does not name the process".to_owned()),
             });
@@ -73,37 +77,43 @@ impl FileLock {
         })
     }
 
-    /// Returns the file of the lock, which must stay where it is.
+    /// Returns the lock file, which must not be moved or replaced.
     pub(crate) fn watched_file(&self) -> &WatchedFile {
         &self.watched_file
     }
 }
 
-/// Between opening and locking, somebody may have deleted the run, and another may have made it anew.
-fn check_lock_in_place(lock: &WatchedFile, folder: &OpenFolder, place: &FolderPath) -> io::Result<()> {
-    lock.check_in_place()?;
+/// Checks that the locked file and folder are still at their paths. Another process can have replaced them before the lock was taken.
+///
+/// # Errors
+///
+/// The file or the folder was deleted or replaced.
+fn check_lock_in_place(lock: &WatchedFile, folder: &OpenFolder, place: &LinkSafePath) -> io::Result<()> {
+    lock.check_not_replaced()?;
     match FileIdentity::from_path(&place.path()) == Some(FileIdentity::from_file(folder.file())?) {
         true => Ok(()),
         false => Err(io::Error::other("the folder of the run was replaced")),
     }
 }
 
-/// Takes the lock. A driver that was killed in the middle of starting a child keeps it for the moment that the
-/// child needs to begin, so a lock that is taken is tried again before it counts as taken.
-fn try_lock_with_grace(file: &File) -> io::Result<LockAttempt> {
+/// Tries to lock the file for 250 ms. Retries, because a child process that is starting can briefly keep the lock of a killed driver.
+fn try_lock_with_grace(file: &File) -> io::Result<LockAttemptResult> {
     const TRIES: u32 = 25;
     for attempt in 1..=TRIES {
         match file.try_lock() {
-            Ok(()) => return Ok(LockAttempt::Locked),
+            Ok(()) => return Ok(LockAttemptResult::Locked),
             Err(TryLockError::WouldBlock) if attempt == TRIES => break,
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-            Err(TryLockError::Error(error)) if is_lock_unsupported(&error) => return Ok(LockAttempt::Unsupported),
+            Err(TryLockError::Error(error)) if is_lock_unsupported(&error) => {
+                return Ok(LockAttemptResult::Unsupported);
+            }
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    Ok(LockAttempt::TakenByOther)
+    Ok(LockAttemptResult::TakenByOther)
 }
 
+/// Returns whether the error means that the file system does not support locks.
 fn is_lock_unsupported(error: &io::Error) -> bool {
     let without = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP];
     Errno::from_io_error(error).is_some_and(|error| without.contains(&error))

@@ -1,14 +1,14 @@
 //! Runs in files: `.ensemble/runs/<run id>/`, each with its journal, a copy of its ensemble, and a lock.
 //!
-//! The journal has one line of JSON for each event, appended before anything acts on it. **Invariant:** what stands in
-//! the journal has happened, and what has been reported stands in the journal. A line is written in one piece with its
-//! sequence number and a checksum; a line that a crash has torn can only be the last one, and is dropped with a warning
-//! when the journal is read.
+//! The journal has one line of JSON for each event, which is appended before any effect of the event. **Invariant:** every recorded event
+//! has happened, and every reported event is recorded. A line is written in one piece with its sequence number and a checksum. Only the
+//! last line can be incomplete after a crash. A reader drops an incomplete line with a warning.
 //!
-//! Runs in files. It contains the writer (`files/write.rs`), the reader (`files/read.rs`), the folder of runs (`files/store.rs`) with its
-//! locks (`files/lock.rs`), large fields (`files/blobs.rs`), and a reader that follows a journal while another process writes it
-//! (`files/follow.rs`) and needs no lock. All of them open files relative to an open folder, without links (`files/folder.rs`). For tests,
-//! the process can kill itself at a chosen append (`files/fault.rs`) and record what it does to the disk (`files/effects.rs`, testing.md).
+//! The module contains the writer (`files/write.rs`), the reader (`files/read.rs`), the folder of runs (`files/store.rs`) with its locks
+//! (`files/lock.rs`), large fields (`files/blobs.rs`), and a reader that follows a journal without a lock while another process appends to
+//! the journal (`files/follow.rs`). All of them open files relative to an open folder, without following links (`files/folder.rs`). For
+//! tests, the process can kill itself at a chosen append (`files/fault.rs`) and record its effects on the disk (`files/effects.rs`,
+//! testing.md).
 
 mod batch;
 mod blobs;
@@ -27,6 +27,6 @@ pub use batch::BatchFiles;
 pub use effects::start_recording_effects;
 #[cfg(debug_assertions)]
 pub use fault::AppendFault;
-pub use read::{JournalFile, JournalRecords, open_journal, read_journal, read_journal_lines};
-pub use store::FileStore;
+pub use read::{JournalFileRecords, JournalRecords, open_journal, read_journal, read_journal_lines};
+pub use store::FileRunStore;
 pub use write::JournalWriter;

@@ -1,22 +1,20 @@
-//! Reading a journal back: every line checked, a torn last one dropped.
+//! The reader of journals, which checks every line and drops an incomplete last line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::blobs::BlobFolder;
-use super::folder::FolderPath;
-use super::write::JOURNAL;
+use super::folder::LinkSafePath;
+use super::write::JOURNAL_FILE;
 use ensemble_core::conversation::{Event, Record};
-use ensemble_core::log::FORMAT;
-use ensemble_core::records::{LineError, decode_with_storage};
+use ensemble_core::log::JOURNAL_FORMAT;
+use ensemble_core::records::{JournalLineError, parse_record_line_with_storage};
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{Journal, LogEnd, ReadError, RunReader};
-use ensemble_scripts::regular_files::open_regular;
+use ensemble_core::store::{JournalContents, LogEnd, LogReadError, RunRecordReader};
+use ensemble_scripts::regular_files::open_regular_file;
 
-/// The records of a journal, one after the other: no more than one is in memory.
-///
-/// After the first error there is nothing more.
+/// An iterator over the records of a journal, with one record in memory at a time. The iterator ends after the first error.
 #[derive(Debug)]
 pub struct JournalRecords<R> {
     lines: R,
@@ -30,19 +28,20 @@ pub struct JournalRecords<R> {
     has_ended: bool,
 }
 
-/// A journal in a file.
-pub type JournalFile = JournalRecords<BufReader<File>>;
+/// An iterator over the records of a journal file.
+pub type JournalFileRecords = JournalRecords<BufReader<File>>;
 
-/// Opens the journal at `path` for reading: in the folder of a run without following links, elsewhere as the path says.
+/// Opens the journal at `path` for reading. Follows no links in the folder of a run.
 ///
 /// # Errors
+///
 /// The file cannot be opened.
-pub fn open_journal(path: &Path) -> Result<JournalFile, ReadError> {
-    let folder = FolderPath::from_path(path.parent().unwrap_or(Path::new("")));
-    if folder.is_below_base() && path.ends_with(JOURNAL) {
-        return open_journal_in(&folder);
+pub fn open_journal(path: &Path) -> Result<JournalFileRecords, LogReadError> {
+    let folder = LinkSafePath::from_path(path.parent().unwrap_or(Path::new("")));
+    if folder.has_unfollowed_part() && path.ends_with(JOURNAL_FILE) {
+        return open_run_journal(&folder);
     }
-    let file = open_regular(path).map_err(|source| read_error(path, source))?;
+    let file = open_regular_file(path).map_err(|source| unavailable_error(path, source))?;
     Ok(JournalRecords::new(
         BufReader::with_capacity(1 << 16, file),
         path,
@@ -50,11 +49,13 @@ pub fn open_journal(path: &Path) -> Result<JournalFile, ReadError> {
     ))
 }
 
-/// Opens the journal in the folder of a run.
-pub(crate) fn open_journal_in(folder: &FolderPath) -> Result<JournalFile, ReadError> {
-    let path = folder.path().join(JOURNAL);
-    let opened = folder.open_folder().and_then(|folder| folder.open_for_reading(JOURNAL));
-    let file = opened.map_err(|source| read_error(&path, source))?;
+/// Opens the journal in the folder of a run, without following links.
+pub(crate) fn open_run_journal(folder: &LinkSafePath) -> Result<JournalFileRecords, LogReadError> {
+    let path = folder.path().join(JOURNAL_FILE);
+    let opened = folder
+        .open_folder()
+        .and_then(|folder| folder.open_file_for_reading(JOURNAL_FILE));
+    let file = opened.map_err(|source| unavailable_error(&path, source))?;
     Ok(JournalRecords::new(
         BufReader::with_capacity(1 << 16, file),
         &path,
@@ -65,41 +66,46 @@ pub(crate) fn open_journal_in(folder: &FolderPath) -> Result<JournalFile, ReadEr
 /// Reads the whole journal at `path`.
 ///
 /// # Errors
-/// The journal cannot be read, or a line that is not the last is damaged.
-pub fn read_journal(path: &Path) -> Result<Journal, ReadError> {
+///
+/// The journal cannot be read, or a line other than the last is damaged.
+pub fn read_journal(path: &Path) -> Result<JournalContents, LogReadError> {
     collect_journal(open_journal(path)?)
 }
 
-/// Reads a whole journal from `lines`; errors name it `path`.
+/// Reads a whole journal from `lines`. Errors use `path` as its name.
 ///
 /// # Errors
+///
 /// As [`read_journal`].
-pub fn read_journal_lines(lines: impl BufRead, path: &Path) -> Result<Journal, ReadError> {
+pub fn read_journal_lines(lines: impl BufRead, path: &Path) -> Result<JournalContents, LogReadError> {
     collect_journal(JournalRecords::new(
         lines,
         path,
-        FolderPath::from_path(path.parent().unwrap_or(Path::new(""))),
+        LinkSafePath::from_path(path.parent().unwrap_or(Path::new(""))),
     ))
 }
 
-fn collect_journal(mut records: JournalRecords<impl BufRead>) -> Result<Journal, ReadError> {
-    let all = records.by_ref().collect::<Result<Vec<Record>, ReadError>>()?;
-    Ok(Journal {
+/// Collects all records, with the position after the last complete record.
+fn collect_journal(mut records: JournalRecords<impl BufRead>) -> Result<JournalContents, LogReadError> {
+    let all = records.by_ref().collect::<Result<Vec<Record>, LogReadError>>()?;
+    Ok(JournalContents {
         records: all,
-        end: records.records_end(),
+        end: records.complete_records_end(),
         is_torn: records.is_torn,
     })
 }
 
-fn read_error(path: &Path, source: io::Error) -> ReadError {
-    ReadError::Unavailable {
+/// Returns the error that the journal cannot be read.
+fn unavailable_error(path: &Path, source: io::Error) -> LogReadError {
+    LogReadError::Unavailable {
         place: path.display().to_string(),
         source: source.into(),
     }
 }
 
 impl<R: BufRead> JournalRecords<R> {
-    fn new(lines: R, path: &Path, folder: FolderPath) -> Self {
+    /// Creates an iterator from the lines of a journal. `path` is the name in errors, and `folder` contains the large fields.
+    fn new(lines: R, path: &Path, folder: LinkSafePath) -> Self {
         Self {
             lines,
             path: path.to_owned(),
@@ -112,23 +118,23 @@ impl<R: BufRead> JournalRecords<R> {
         }
     }
 
-    /// Returns the end of the whole records so far.
-    pub fn records_end(&self) -> LogEnd {
+    /// Returns the position after the last complete record that was read.
+    pub fn complete_records_end(&self) -> LogEnd {
         LogEnd { position: self.length }
     }
 
-    /// Returns the next record; `None` at the end.
-    fn read_record(&mut self) -> Result<Option<Record>, ReadError> {
+    /// Reads the next record. Returns `None` at the end. A damaged last line counts as the end.
+    fn read_next_record(&mut self) -> Result<Option<Record>, LogReadError> {
         self.line.clear();
         let read = self.lines.read_until(b'\n', &mut self.line);
-        let length = read.map_err(|source| read_error(&self.path, source))? as u64;
+        let length = read.map_err(|source| unavailable_error(&self.path, source))? as u64;
         if length == 0 {
-            return self.finish_reading();
+            return self.mark_ended();
         }
-        match self.check_line() {
+        match self.decode_line() {
             Ok(record) => {
                 if self.count == 0 {
-                    check_format(&self.path, &record)?;
+                    check_journal_format(&self.path, &record)?;
                 }
                 self.count += 1;
                 self.length += length;
@@ -137,13 +143,13 @@ impl<R: BufRead> JournalRecords<R> {
             Err(error) => {
                 let following_bytes = self.lines.fill_buf();
                 let is_last = following_bytes
-                    .map_err(|source| read_error(&self.path, source))?
+                    .map_err(|source| unavailable_error(&self.path, source))?
                     .is_empty();
-                if is_last && matches!(error, LineError::Incomplete | LineError::Checksum) {
+                if is_last && matches!(error, JournalLineError::Incomplete | JournalLineError::Checksum) {
                     self.is_torn = true;
-                    return self.finish_reading();
+                    return self.mark_ended();
                 }
-                Err(ReadError::Damaged {
+                Err(LogReadError::Damaged {
                     place: self.path.display().to_string(),
                     line: self.count + 1,
                     error: error.to_string(),
@@ -152,20 +158,26 @@ impl<R: BufRead> JournalRecords<R> {
         }
     }
 
-    fn check_line(&self) -> Result<Record, LineError> {
-        let line = self.line.strip_suffix(b"\n").ok_or(LineError::Incomplete)?;
-        let record = decode_with_storage(line, Some(&self.blobs))?;
+    /// Decodes the current line, and checks its checksum and its sequence number.
+    fn decode_line(&self) -> Result<Record, JournalLineError> {
+        let line = self.line.strip_suffix(b"\n").ok_or(JournalLineError::Incomplete)?;
+        let record = parse_record_line_with_storage(line, Some(&self.blobs))?;
         if record.seq == self.count {
             return Ok(record);
         }
         let message = format!("expected sequence number {}, found {}", self.count, record.seq);
-        Err(LineError::Content(message))
+        Err(JournalLineError::Content(message))
     }
 
-    fn finish_reading(&mut self) -> Result<Option<Record>, ReadError> {
+    /// Marks the end of the journal.
+    ///
+    /// # Errors
+    ///
+    /// The journal has no records.
+    fn mark_ended(&mut self) -> Result<Option<Record>, LogReadError> {
         self.has_ended = true;
         if self.count == 0 {
-            return Err(ReadError::Empty {
+            return Err(LogReadError::Empty {
                 place: self.path.display().to_string(),
             });
         }
@@ -174,42 +186,46 @@ impl<R: BufRead> JournalRecords<R> {
 }
 
 impl<R: BufRead> Iterator for JournalRecords<R> {
-    type Item = Result<Record, ReadError>;
+    type Item = Result<Record, LogReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.has_ended {
             return None;
         }
-        let read = self.read_record();
+        let read = self.read_next_record();
         self.has_ended |= read.is_err();
         read.transpose()
     }
 }
 
-impl<R: BufRead + Send> RunReader for JournalRecords<R> {
-    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
+impl<R: BufRead + Send> RunRecordReader for JournalRecords<R> {
+    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, LogReadError>> {
         let next = Iterator::next(self).transpose();
         Box::pin(std::future::ready(next))
     }
 
-    fn log_end(&self) -> LogEnd {
-        JournalRecords::records_end(self)
+    fn position_after_read_records(&self) -> LogEnd {
+        JournalRecords::complete_records_end(self)
     }
 
-    fn is_torn(&self) -> bool {
+    fn has_dropped_incomplete_record(&self) -> bool {
         self.is_torn
     }
 }
 
 /// Checks the format that the first record names.
-fn check_format(path: &Path, first: &Record) -> Result<(), ReadError> {
+///
+/// # Errors
+///
+/// The format is not supported, or the first record is another event.
+fn check_journal_format(path: &Path, first: &Record) -> Result<(), LogReadError> {
     match &first.event {
-        Event::RunStarted(started) if started.format == FORMAT => Ok(()),
-        Event::RunStarted(started) => Err(ReadError::Format {
+        Event::RunStarted(started) if started.format == JOURNAL_FORMAT => Ok(()),
+        Event::RunStarted(started) => Err(LogReadError::Format {
             place: path.display().to_string(),
             format: started.format,
         }),
-        other => Err(ReadError::Damaged {
+        other => Err(LogReadError::Damaged {
             place: path.display().to_string(),
             line: 1,
             error: format!("it begins with `{}`", other.event_name()),

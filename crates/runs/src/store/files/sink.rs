@@ -1,4 +1,4 @@
-//! A file that is written, and whether it is still the file at its path.
+//! A file that is written, with a check that the file is still at its path.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -6,52 +6,54 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Stat, fstat, statat};
 
-use super::effects::{DiskEffect, record_effect};
+use super::effects::{RecordedDiskEffect, record_disk_effect};
 
-/// A file that is written.
+/// A file that is written. In tests, each effect on the disk is recorded.
 #[derive(Debug)]
-pub(crate) struct FileSink {
+pub(crate) struct RecordedFileWriter {
     file: File,
     path: PathBuf,
 }
 
-impl FileSink {
+impl RecordedFileWriter {
     pub(crate) fn new(file: File, path: PathBuf) -> Self {
         Self { file, path }
     }
 
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds these bytes.
+    /// Writes these bytes at the end of the file.
     pub(crate) fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         (&self.file).write_all(bytes)?;
-        record_effect(&self.path, DiskEffect::Append(bytes));
+        record_disk_effect(&self.path, RecordedDiskEffect::Append(bytes));
         Ok(())
     }
 
-    /// Cuts the file; what is added comes after.
+    /// Truncates the file to this length. Later writes append at the new end.
     pub(crate) fn truncate(&self, length: u64) -> io::Result<()> {
         self.file.set_len(length)?;
         (&self.file).seek(SeekFrom::Start(length))?;
-        record_effect(&self.path, DiskEffect::Cut(length));
+        record_disk_effect(&self.path, RecordedDiskEffect::Cut(length));
         Ok(())
     }
 
-    /// Makes sure that the content is on the disk.
+    /// Syncs the content to the disk.
     pub(crate) fn sync_content(&self) -> io::Result<()> {
         self.file.sync_data()?;
-        record_effect(&self.path, DiskEffect::Sync);
+        record_disk_effect(&self.path, RecordedDiskEffect::Sync);
         Ok(())
     }
 
+    /// Returns the identity of the file, for checks that the file is still at its path.
     pub(crate) fn to_watched(&self) -> io::Result<WatchedFile> {
         WatchedFile::new(&self.file, &self.path)
     }
 }
 
-/// The identity of a file or a folder.
+/// The identity of a file or a folder on the disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileIdentity(Stat);
 
@@ -62,18 +64,18 @@ impl PartialEq for FileIdentity {
 }
 
 impl FileIdentity {
+    /// Returns the identity of an open file.
     pub(crate) fn from_file(file: &File) -> io::Result<Self> {
         Ok(Self(fstat(file)?))
     }
 
-    /// Returns the identity of the path, without following links. Returns `None` if there is nothing, or it cannot be
-    /// read.
+    /// Returns the identity of the file at the path, without following links. Returns `None` if the path is missing or cannot be read.
     pub(crate) fn from_path(path: &Path) -> Option<Self> {
         statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(Self)
     }
 }
 
-/// A file that must stay where it is.
+/// A file that must not be moved or replaced.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchedFile {
     path: PathBuf,
@@ -81,6 +83,7 @@ pub(crate) struct WatchedFile {
 }
 
 impl WatchedFile {
+    /// Stores the identity of the open file at this path.
     pub(crate) fn new(file: &File, path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -88,19 +91,21 @@ impl WatchedFile {
         })
     }
 
-    /// Is the file at its path another one, or none?
+    /// Checks that the file at the path is still the same file.
     ///
     /// # Errors
-    /// It is.
-    pub(crate) fn check_in_place(&self) -> io::Result<()> {
+    ///
+    /// The file was deleted or replaced.
+    pub(crate) fn check_not_replaced(&self) -> io::Result<()> {
         match FileIdentity::from_path(&self.path) {
             Some(current_identity) if current_identity == self.identity => Ok(()),
-            Some(_) => Err(self.moved_error("replaced")),
-            None => Err(self.moved_error("deleted")),
+            Some(_) => Err(self.replaced_or_deleted_error("replaced")),
+            None => Err(self.replaced_or_deleted_error("deleted")),
         }
     }
 
-    fn moved_error(&self, what: &str) -> io::Error {
+    /// Returns the error that the file was deleted or replaced. `what` is the participle.
+    fn replaced_or_deleted_error(&self, what: &str) -> io::Error {
         io::Error::other(format!("{} was {what} while the run was executed", self.path.display()))
     }
 }

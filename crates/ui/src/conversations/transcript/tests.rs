@@ -65,7 +65,7 @@ fn place(transcript: &ChatTranscript, texts: &[&str]) -> Option<TranscriptPositi
     for (at, text) in texts.iter().enumerate() {
         messages.push_message(at % 2 == 0, (*text).to_owned());
     }
-    transcript.find_position(messages.as_slice(), 1)
+    transcript.find_message_position(messages.as_slice(), 1)
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_run_without_an_end_waits_for_its_reply_or_for_an_answer() {
     assert_eq!(place(&open, &with(&["more", "Go?", "yes"])), heard);
     assert_eq!(place(&open, &with(&["more", "Go?", "yes", "x", "y"])), None);
     assert_eq!(
-        open.last_answered_segment().map(|leg| (&leg.end, leg.was_resumed)),
+        open.last_segment_with_reply().map(|leg| (&leg.end, leg.was_resumed)),
         Some((&TranscriptSegmentEnd::Open, false))
     );
     // Stopped with its server, it has no end either; stopped by a person, it has failed.
@@ -123,6 +123,6 @@ fn a_run_without_an_end_waits_for_its_reply_or_for_an_answer() {
     later.push(json!({"event": "run_resumed", "data": {"program": "0"}}));
     let resumed = transcript(&later);
     assert_eq!(place(&resumed, &with(&["more"])), Some(TranscriptPosition::Unanswered));
-    let leg = resumed.last_answered_segment().expect("a leg");
+    let leg = resumed.last_segment_with_reply().expect("a leg");
     assert_eq!((leg.was_resumed, leg.from), (true, resumed.records - 1));
 }

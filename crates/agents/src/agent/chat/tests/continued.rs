@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::agent::chat::error::CALL_NOT_MADE;
-use ensemble_core::thread::UNKNOWN_FATE;
+use ensemble_core::thread::INTERRUPTED_CALL_ERROR;
 
 fn refusing(tool_calls: Vec<ToolCall>) -> ModelReply {
     ModelReply {
@@ -13,7 +13,7 @@ fn refusing(tool_calls: Vec<ToolCall>) -> ModelReply {
 }
 
 /// What the model was sent with that request, in short.
-fn sent(fake: &Prepared, request: usize) -> Vec<(Role, String)> {
+fn sent(fake: &Prepared, request: usize) -> Vec<(MessageRole, String)> {
     let asked = fake.asked.lock().unwrap();
     let messages = asked[request].messages.iter().skip(1);
     messages
@@ -21,7 +21,7 @@ fn sent(fake: &Prepared, request: usize) -> Vec<(Role, String)> {
         .collect()
 }
 
-fn message(role: Role, text: &str) -> (Role, String) {
+fn message(role: MessageRole, text: &str) -> (MessageRole, String) {
     (role, text.to_owned())
 }
 
@@ -36,7 +36,10 @@ async fn a_failure_is_an_error_with_the_thread_that_goes_on() {
     assert_eq!(error.usage.requests, 1);
     assert!(error.thread.iterations()[0].completed_at.is_some());
     let ended = dialogue.say(error.thread, "y").await.expect("it is up");
-    assert_eq!(sent(&fake, 1), [message(Role::User, "x"), message(Role::User, "y")]);
+    assert_eq!(
+        sent(&fake, 1),
+        [message(MessageRole::User, "x"), message(MessageRole::User, "y")]
+    );
     assert_eq!(ended.thread.to_messages().len(), 3);
 }
 
@@ -65,10 +68,13 @@ async fn a_refusal_stands_in_the_thread_and_its_calls_were_not_made() {
     assert_eq!(error.cause, DialogueErrorKind::Refused("No.".into()));
     let refused = &error.thread.iterations()[0];
     assert_eq!(refused.metadata["stop_reason"], "refusal");
-    assert_eq!(refused.tool_calls[0].end, Some(ToolEnd::Error(CALL_NOT_MADE.into())));
+    assert_eq!(
+        refused.tool_calls[0].end,
+        Some(ToolCallEnd::Error(CALL_NOT_MADE.into()))
+    );
     assert_eq!(sums.running.lock().unwrap().1, 0);
     dialogue.say(error.thread, "Please.").await.expect("an end");
-    assert_eq!(sent(&fake, 1)[1], message(Role::Assistant, "No."));
+    assert_eq!(sent(&fake, 1)[1], message(MessageRole::Assistant, "No."));
 }
 
 #[tokio::test]
@@ -81,7 +87,7 @@ async fn a_reply_that_is_cut_off_is_an_end_that_says_so() {
     let ended = dialogue.say(Thread::default(), "x").await.expect("an end");
     assert_eq!(ended.stop_reason, StopReason::MaxTokens);
     dialogue.say(ended.thread, "Go on.").await.expect("an end");
-    assert_eq!(sent(&fake, 1)[1], message(Role::Assistant, "Once upon"));
+    assert_eq!(sent(&fake, 1)[1], message(MessageRole::Assistant, "Once upon"));
 }
 
 #[tokio::test]
@@ -110,7 +116,7 @@ async fn too_many_requests_leave_a_thread_that_knows_the_results() {
     assert_eq!(error.cause, DialogueErrorKind::MaxTurnRequests(1));
     dialogue.say(error.thread, "And?").await.expect("an end");
     let asked = fake.asked.lock().unwrap();
-    assert_eq!(asked[1].messages[2].tool_calls[0].result_text(), "42");
+    assert_eq!(asked[1].messages[2].tool_calls[0].text_for_model(), "42");
 }
 
 #[tokio::test]
@@ -123,18 +129,22 @@ async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
     assert_eq!(stream.next().await, Some(StreamItem::Text("it.".into())));
     assert!(matches!(stream.next().await, Some(StreamItem::Tool(call)) if call.id == "2"));
     let thread = stream.cancel();
-    assert!(!thread.is_ended());
+    assert!(!thread.has_final_reply());
     let first = &thread.iterations()[0];
     assert_eq!(first.metadata["stop_reason"], "cancelled");
     let ends: Vec<_> = first.tool_calls.iter().map(|call| call.end.clone()).collect();
-    let unknown = ToolEnd::Error(UNKNOWN_FATE.into());
-    assert_eq!(ends, [Some(ToolEnd::Result(json!(4))), Some(unknown)]);
+    let unknown = ToolCallEnd::Error(INTERRUPTED_CALL_ERROR.into());
+    assert_eq!(ends, [Some(ToolCallEnd::Result(json!(4))), Some(unknown)]);
     assert_eq!(first.messages.len(), 2, "the reply is there once: {first:?}");
 
     let ended = dialogue.say(thread, "go on").await.expect("an end");
     assert_eq!(ended.text, "Well.");
     let asked = fake.asked.lock().unwrap();
-    assert!(asked[1].messages[2].tool_calls[1].result_text().contains("not known"));
+    assert!(
+        asked[1].messages[2].tool_calls[1]
+            .text_for_model()
+            .contains("not known")
+    );
     assert_eq!(asked[1].messages[3].content, "go on");
 }
 
@@ -147,7 +157,7 @@ async fn the_part_of_a_reply_that_was_heard_stays() {
     let thread = stream.cancel();
     assert_eq!(thread.iterations()[0].metadata["stop_reason"], "cancelled");
     dialogue.say(thread, "go on").await.expect("an end");
-    assert_eq!(sent(&fake, 1)[1], message(Role::Assistant, "Once upo"));
+    assert_eq!(sent(&fake, 1)[1], message(MessageRole::Assistant, "Once upo"));
 }
 
 #[tokio::test]
@@ -164,7 +174,7 @@ async fn a_stream_that_has_ended_can_be_cancelled() {
     let mut stream = dialogue.say(Thread::default(), "go");
     while stream.next().await.is_some() {}
     let thread = stream.cancel();
-    assert!(thread.is_ended());
+    assert!(thread.has_final_reply());
     let mut stream = dialogue.say(thread, "go");
     while stream.next().await.is_some() {}
     assert_eq!(stream.stop_reason(), None);
@@ -183,8 +193,8 @@ async fn a_thread_that_was_saved_in_the_middle_of_a_tool_goes_on() {
     assert!(ended.thread.list_open_calls().is_empty());
     assert!(
         fake.asked.lock().unwrap()[0].messages[2].tool_calls[0]
-            .result_text()
-            .contains(UNKNOWN_FATE)
+            .text_for_model()
+            .contains(INTERRUPTED_CALL_ERROR)
     );
 }
 
@@ -200,8 +210,11 @@ async fn a_result_is_not_taken_for_that_of_a_later_call_with_the_same_id() {
     assert_eq!(stream.next().now_or_never(), None, "the slow tool runs");
     let ended = |at: usize, thread: &Thread| thread.iterations()[at].tool_calls[0].end.clone();
     let thread = stream.cancel();
-    assert_eq!(ended(0, &thread), Some(ToolEnd::Result(json!(2))));
-    assert_eq!(ended(1, &thread), Some(ToolEnd::Error(UNKNOWN_FATE.into())));
+    assert_eq!(ended(0, &thread), Some(ToolCallEnd::Result(json!(2))));
+    assert_eq!(
+        ended(1, &thread),
+        Some(ToolCallEnd::Error(INTERRUPTED_CALL_ERROR.into()))
+    );
 }
 
 #[test]
@@ -216,7 +229,7 @@ fn what_is_said_can_be_sent_to_another_thread_of_the_program() {
 }
 
 /// Reads all items, and returns the last one with the thread.
-async fn read_to_end(mut stream: DialogueStream<'_>) -> (Vec<StreamItem>, Result<RoundResult, DialogueError>) {
+async fn read_to_end(mut stream: DialogueStream<'_>) -> (Vec<StreamItem>, Result<FinishedRound, DialogueError>) {
     let mut items = Vec::new();
     while let Some(item) = stream.next().await {
         items.push(item);
@@ -245,7 +258,7 @@ async fn a_thread_continues_without_a_new_message() {
     let call = ToolCall::new("7", "double", json!({"n": 3}));
     let thread = ended
         .thread
-        .open_iteration(vec![Message::new(Role::User, "Twice 3?")], (dialogue.now)());
+        .start_iteration(vec![Message::new(MessageRole::User, "Twice 3?")], (dialogue.now)());
     let calling = thread.add_assistant_message("I count.", vec![call]).expect("fits");
     let (items, end) = read_to_end(dialogue.continue_thread(calling)).await;
     let ended = end.expect("has ended");
@@ -253,7 +266,7 @@ async fn a_thread_continues_without_a_new_message() {
         matches!(&items[0], StreamItem::Tool(call) if call.text == "I count."),
         "{items:?}"
     );
-    assert_eq!(ended.thread.iterations()[2].tool_calls[0].result_text(), "6");
+    assert_eq!(ended.thread.iterations()[2].tool_calls[0].text_for_model(), "6");
     assert_eq!((ended.text.as_str(), ended.thread.iterations().len()), ("Six.", 4));
     assert_eq!(fake.asked.lock().unwrap().len(), 3);
 }
@@ -274,7 +287,7 @@ async fn a_thread_that_cannot_be_continued_in_this_way_sends_nothing() {
     assert!(fake.asked.lock().unwrap().is_empty());
 
     let (items, ended) = read_to_end(dialogue.continue_thread(asked)).await;
-    let first = StreamItem::User(Message::new(Role::User, "Hello?"));
+    let first = StreamItem::User(Message::new(MessageRole::User, "Hello?"));
     assert_eq!(items.first(), Some(&first), "the message was not sent before");
     let ended = ended.expect("a reply");
     let complete = dialogue

@@ -42,10 +42,10 @@ async fn functions_are_called_side_by_side_and_their_errors_go_back() {
         });
     let ended = dialogue.say(Thread::default(), "x").await.expect("an end");
     let made = &ended.thread.iterations()[0].tool_calls;
-    let told: Vec<String> = made.iter().map(ToolCall::result_text).collect();
+    let told: Vec<String> = made.iter().map(ToolCall::text_for_model).collect();
     assert_eq!((&*told[0], &*told[1]), (r#"{"half":2}"#, r#"{"half":3}"#));
     assert!(told[2].contains("is not of type"), "{told:?}");
-    let error = ToolEnd::Error("cannot count: invalid digit found in string".into());
+    let error = ToolCallEnd::Error("cannot count: invalid digit found in string".into());
     assert_eq!(made[3].end, Some(error));
     assert_eq!(told[4], "10", "other tools stay beside functions");
 }
@@ -76,7 +76,7 @@ async fn a_panic_of_a_function_is_the_error_of_its_call() {
         });
     let ended = dialogue.say(Thread::default(), "x").await.expect("an end");
     let made = &ended.thread.iterations()[0].tool_calls;
-    let told: Vec<String> = made.iter().map(ToolCall::result_text).collect();
+    let told: Vec<String> = made.iter().map(ToolCall::text_for_model).collect();
     assert_eq!(
         told,
         [
@@ -141,7 +141,10 @@ async fn a_profiles_instructions_come_before_those_of_the_dialogue() {
         }
         dialogue.say(Thread::default(), "x").await.expect("an end");
         let asked = fake.asked.lock().unwrap();
-        let system = asked[0].messages.iter().find(|message| message.role == Role::System);
+        let system = asked[0]
+            .messages
+            .iter()
+            .find(|message| message.role == MessageRole::System);
         assert_eq!(system.map(|message| message.content.as_str()), expected);
     }
 }
@@ -175,7 +178,7 @@ async fn a_window_sums_up_with_the_dialogues_own_model_or_another() {
         WindowStrategy::Summarize(Some("simulated".into())),
     ] {
         let is_own = strategy == WindowStrategy::Summarize(None);
-        let replies = ["one", "two"].map(str::to_owned).map(PreparedReply::from);
+        let replies = ["one", "two"].map(str::to_owned).map(SimulatedReply::from);
         let dialogue = Dialogue::with_simulated_replies(replies).with_context_window(window(strategy));
         let dialogue = dialogue.expect("a window");
         let all = dialogue

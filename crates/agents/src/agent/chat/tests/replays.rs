@@ -37,7 +37,7 @@ async fn a_replay_executes_what_depends_on_a_changed_tool() {
     let recorded = recorded().await;
     let (dialogue, fake, calls_of_time) = with_weather(vec![says("Rainy."), says("Good luck.")], "rain");
     let replayed = dialogue
-        .replay(&recorded, ThreadReplay::changed_tools(["weather"]))
+        .replay(&recorded, ReplayScope::changed_tools(["weather"]))
         .await
         .expect("replies");
     assert_eq!(replayed.first_change, Some(1));
@@ -47,7 +47,7 @@ async fn a_replay_executes_what_depends_on_a_changed_tool() {
     );
     let calls = &replayed.thread.iterations()[0].tool_calls;
     assert_eq!(
-        (calls[0].result_text(), calls[1].result_text()),
+        (calls[0].text_for_model(), calls[1].text_for_model()),
         ("rain".into(), "noon".into())
     );
     assert_eq!(
@@ -65,8 +65,8 @@ async fn a_replay_without_a_difference_asks_nobody() {
     let recorded = recorded().await;
     let (dialogue, fake, _) = with_weather(Vec::new(), "sun");
     for with in [
-        ThreadReplay::changed_tools(["weather", "time"]),
-        ThreadReplay::changed_instructions(),
+        ReplayScope::changed_tools(["weather", "time"]),
+        ReplayScope::changed_instructions(),
     ] {
         let replayed = dialogue.replay(&recorded, with).await.expect("nothing fails");
         assert_eq!((replayed.first_change, replayed.thread), (None, recorded.clone()));
@@ -80,7 +80,7 @@ async fn other_instructions_and_a_missing_tool_are_changes() {
     let (dialogue, fake, _) = with_weather(vec![says("No idea."), says("Bye!")], "sun");
     let dialogue = dialogue.with_system("You know nothing.");
     let replayed = dialogue
-        .replay(&recorded, ThreadReplay::changed_instructions())
+        .replay(&recorded, ReplayScope::changed_instructions())
         .await
         .expect("replies");
     assert_eq!(
@@ -92,13 +92,13 @@ async fn other_instructions_and_a_missing_tool_are_changes() {
 
     let (without_tools, ..) = super::dialogue(vec![says("I cannot look."), says("Bye!")]);
     let replayed = without_tools
-        .replay(&recorded, ThreadReplay::changed_instructions())
+        .replay(&recorded, ReplayScope::changed_instructions())
         .await
         .expect("replies");
     assert_eq!(list_texts(&replayed.thread)[2], "I cannot look.");
     assert!(
         replayed.thread.iterations()[0].tool_calls[0]
-            .result_text()
+            .text_for_model()
             .contains("there is no tool")
     );
 }
@@ -108,7 +108,7 @@ async fn a_replay_of_everything_uses_only_the_messages_of_the_user() {
     let recorded = recorded().await;
     let (dialogue, fake, _) = with_weather(vec![says("Cloudy."), says("See you.")], "sun");
     let replayed = dialogue
-        .replay(&recorded, ThreadReplay::Everything)
+        .replay(&recorded, ReplayScope::Everything)
         .await
         .expect("replies");
     assert_eq!(
@@ -127,7 +127,7 @@ async fn a_replay_that_fails_keeps_its_thread() {
     let recorded = recorded().await;
     let (dialogue, ..) = with_weather(vec![says("Rainy."), Err(ModelError::new_fatal("down"))], "rain");
     let replay = dialogue
-        .replay(&recorded, ThreadReplay::changed_tools(["weather"]))
+        .replay(&recorded, ReplayScope::changed_tools(["weather"]))
         .await;
     let error = replay.expect_err("the model is down");
     assert_eq!(error.cause, DialogueErrorKind::Model("down".into()));

@@ -84,17 +84,17 @@ async fn a_call_is_changed_answered_or_left_out_before_it_is_made() {
     let mut pending = to_call(dialogue.step(asked).await.expect("a step"));
     assert_eq!(pending.usage.requests, 1);
     pending[0].arguments = json!({"n": 50});
-    pending[1].end = Some(ToolEnd::Error("not allowed".into()));
+    pending[1].end = Some(ToolCallEnd::Error("not allowed".into()));
     pending.retain(|call| call.id != "3");
     let mut ended = to_ask(dialogue.step(pending).await.expect("a step"));
-    assert_eq!(ended[0].result_text(), "100");
-    ended[0].end = Some(ToolEnd::Result(json!("a hundred")));
+    assert_eq!(ended[0].text_for_model(), "100");
+    ended[0].end = Some(ToolCallEnd::Result(json!("a hundred")));
     dialogue.step(ended).await.expect("a step");
     let asked = fake.asked.lock().unwrap();
     let told: Vec<String> = asked[1].messages[2]
         .tool_calls
         .iter()
-        .map(ToolCall::result_text)
+        .map(ToolCall::text_for_model)
         .collect();
     assert_eq!(told[0], "a hundred");
     assert!(told[1].contains("not allowed"), "{told:?}");
@@ -161,10 +161,10 @@ async fn a_step_that_failed_is_made_again() {
         "{step:?}"
     );
     let asked = fake.asked.lock().unwrap();
-    let roles: Vec<Role> = asked[3].messages.iter().map(|message| message.role).collect();
+    let roles: Vec<MessageRole> = asked[3].messages.iter().map(|message| message.role).collect();
     assert_eq!(
         roles,
-        [Role::System, Role::User, Role::Assistant],
+        [MessageRole::System, MessageRole::User, MessageRole::Assistant],
         "nothing is told twice"
     );
     let numbers: Vec<u64> = asked.iter().map(|request| request.request_number).collect();

@@ -13,7 +13,7 @@ async fn traced(folder: &tempfile::TempDir) -> (Dialogue, std::path::PathBuf, st
         Err(ModelError::new_fatal("down")),
     ];
     let (dialogue, ..) = dialogue(replies);
-    dialogue.model().secrets().add_value("s3cret-key");
+    dialogue.model().secrets().add_secret("s3cret-key");
     let dialogue = dialogue.with_trace(&readable).expect("can be created");
     (dialogue.with_trace(&parsed).expect("can be created"), readable, parsed)
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::agent::chat::tests::list_texts;
-use crate::agent::chat::{PreparedReply, Role, ToolCall};
+use crate::agent::chat::{MessageRole, SimulatedReply, ToolCall};
 
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
 struct Forecast {
@@ -52,7 +52,7 @@ async fn a_reply_off_the_schema_is_sent_back_and_leaves_no_trace() {
     assert_eq!((answer.value, answer.usage.requests), (paris(), 3));
     assert_eq!(list_texts(&answer.thread), ["Paris?", &fence]);
     assert_eq!(count_requests(&answer.thread), 3);
-    assert!(answer.thread.is_ended() && answer.thread.iterations().len() == 1);
+    assert!(answer.thread.has_final_reply() && answer.thread.iterations().len() == 1);
 }
 
 #[tokio::test]
@@ -118,9 +118,9 @@ async fn what_the_type_itself_refuses_is_sent_back_too() {
 async fn calls_stay_in_the_thread_when_the_reply_after_them_is_sent_back() {
     let replies = || {
         [
-            PreparedReply::with_tool_calls([("weather", json!({"name": "Paris"}))]),
+            SimulatedReply::with_tool_calls([("weather", json!({"name": "Paris"}))]),
             "Warm.".into(),
-            PreparedReply::with_tool_calls([("weather", json!({"name": "Lyon"}))]),
+            SimulatedReply::with_tool_calls([("weather", json!({"name": "Lyon"}))]),
             PARIS.into(),
         ]
     };
@@ -134,17 +134,20 @@ async fn calls_stay_in_the_thread_when_the_reply_after_them_is_sent_back() {
         .thread
         .iterations()
         .iter()
-        .flat_map(|iteration| iteration.tool_calls.iter().map(ToolCall::result_text))
+        .flat_map(|iteration| iteration.tool_calls.iter().map(ToolCall::text_for_model))
         .collect();
     assert_eq!(calls, ["Paris", "Lyon"]);
     assert_eq!(list_texts(&answer.thread), ["x", "", "", PARIS]);
     let users = answer.thread.to_messages();
-    assert_eq!(users.iter().filter(|message| message.role == Role::User).count(), 1);
+    assert_eq!(
+        users.iter().filter(|message| message.role == MessageRole::User).count(),
+        1
+    );
 }
 
 #[tokio::test]
 async fn a_failure_between_corrections_keeps_what_was_said() {
-    let dialogue = Dialogue::with_simulated_replies(["Warm.".into(), PreparedReply::with_error("down")]);
+    let dialogue = Dialogue::with_simulated_replies(["Warm.".into(), SimulatedReply::with_error("down")]);
     let error = dialogue
         .say_as::<Forecast>(Thread::default(), "x")
         .await
@@ -167,7 +170,7 @@ struct City {
 #[tokio::test]
 async fn arguments_of_a_function_are_a_type() {
     let replies = [
-        PreparedReply::with_tool_calls([("weather", json!({"name": 3})), ("weather", json!({"name": "Paris"}))]),
+        SimulatedReply::with_tool_calls([("weather", json!({"name": 3})), ("weather", json!({"name": "Paris"}))]),
         "Sunny.".into(),
     ];
     let dialogue =
@@ -180,11 +183,11 @@ async fn arguments_of_a_function_are_a_type() {
     let ended = dialogue.say(Thread::default(), "x").await.expect("an end");
     let calls = &ended.thread.iterations()[0].tool_calls;
     assert!(
-        calls[0].result_text().contains("/name: 3 is not of type"),
+        calls[0].text_for_model().contains("/name: 3 is not of type"),
         "{}",
-        calls[0].result_text()
+        calls[0].text_for_model()
     );
-    assert_eq!(calls[1].result_text(), "sunny");
+    assert_eq!(calls[1].text_for_model(), "sunny");
 }
 
 #[tokio::test]

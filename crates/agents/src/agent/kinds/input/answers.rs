@@ -1,4 +1,4 @@
-//! Answers that are given before the question.
+//! Answers that the user gives before the questions.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::part_order::{OpenPartGuard, OpenParts};
 use crate::agent::ExecutionInput;
 use ensemble_core::request::{
-    AddressMatch, AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAddress, find_named,
+    AddressMatchPrecision, AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAddress,
+    find_most_precise_match,
 };
 use ensemble_core::stopwatch::Stopwatch;
 use indexmap::IndexMap;
@@ -25,7 +26,7 @@ pub struct PreparedAnswers {
     /// `--answers`: a list is by execution, another value is for every execution.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     file: IndexMap<String, Value>,
-    /// Who gave entries of `file`, if not a file.
+    /// Authors of entries of `file` that come from no file.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     given_by: IndexMap<String, AnswerAuthor>,
     /// The user who gave the answers and the other options of the run, if known.
@@ -53,7 +54,7 @@ struct AnswerQueueState {
 
 /// Result of the search for a prepared answer: an answer, a used-up list, or no answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum PreparedAnswer {
+pub(crate) enum PreparedAnswerLookup {
     /// An answer, with its source.
     Answer(Value, AnswerAuthor),
     /// The list of the agent has no more answers. The operator is not asked, because the run was meant to need none.
@@ -92,7 +93,7 @@ impl PreparedAnswers {
 
     /// Creates the author of answers from this source.
     pub fn author_for_source(&self, source: AnswerSource) -> AnswerAuthor {
-        AnswerAuthor::with_user(source, self.user.as_deref().unwrap_or_default())
+        AnswerAuthor::with_visible_user(source, self.user.as_deref().unwrap_or_default())
     }
 
     /// Adds an answer to the next question of the address.
@@ -162,7 +163,7 @@ impl PreparedAnswers {
     fn find_file_entry(&self, address: &RequestAddress) -> Option<(&str, &Value)> {
         let entries = self.file.iter();
         let entries = entries.map(|(given, entry)| (given.as_str(), (given.as_str(), entry)));
-        find_named(entries, address)
+        find_most_precise_match(entries, address)
     }
 
     /// Finds the address and list index of the file answer for an execution (from 1). The index is `None` if the entry is no list.
@@ -201,7 +202,7 @@ impl PreparedAnswers {
     /// Finds the index of the first `--answer` text for the address.
     fn find_next_answer(&self, address: &RequestAddress) -> Option<usize> {
         let entries = self.next.iter().enumerate();
-        find_named(entries.map(|(at, (given, _))| (given.as_str(), at)), address)
+        find_most_precise_match(entries.map(|(at, (given, _))| (given.as_str(), at)), address)
     }
 
     /// Removes and returns the first `--answer` text for the address.
@@ -212,8 +213,8 @@ impl PreparedAnswers {
 
     /// Returns whether the answer to the next question of the address is for several parts.
     fn is_next_for_parts(&self, address: &RequestAddress) -> bool {
-        let is_exact = |at: usize| address.match_name(&self.next[at].0) == Some(AddressMatch::Exact);
-        address.has_keys() && self.find_next_answer(address).is_some_and(|at| !is_exact(at))
+        let is_exact = |at: usize| address.match_precision(&self.next[at].0) == Some(AddressMatchPrecision::Exact);
+        address.has_part_keys() && self.find_next_answer(address).is_some_and(|at| !is_exact(at))
     }
 }
 
@@ -272,7 +273,7 @@ impl AnswerQueue {
             .collect()
     }
 
-    /// Returns the stubs for parts and calls that no question has taken: the address, and the text.
+    /// Returns the unused stubs for parts and calls: pairs of address and text.
     pub fn list_unused_stubs(&self) -> Vec<(String, String)> {
         let state = self.lock();
         let is_stub = |address: &str| {
@@ -310,19 +311,19 @@ impl AnswerQueue {
     /// Takes the prepared answer to a question of an execution (from 1), with its author. Returns `None` if there is none.
     pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<(Value, AnswerAuthor)> {
         match self.take_prepared_answer(address, execution) {
-            PreparedAnswer::Answer(answer, by) => Some((answer, by)),
-            PreparedAnswer::Exhausted | PreparedAnswer::NotGiven => None,
+            PreparedAnswerLookup::Answer(answer, by) => Some((answer, by)),
+            PreparedAnswerLookup::Exhausted | PreparedAnswerLookup::NotGiven => None,
         }
     }
 
-    /// Marks the part at this position as performed. Parts are opened in the order of their list. `stopwatch`: of the execution
+    /// Marks the part at this position as running, until the guard is dropped. Parts are opened in the order of their list. `stopwatch`: of the execution
     /// that has the list.
-    pub(crate) fn open_part(&self, position: Vec<u32>, stopwatch: Stopwatch) -> OpenPartGuard {
-        self.open_parts.open_part(position, stopwatch)
+    pub(crate) fn guard_open_part(&self, position: Vec<u32>, stopwatch: Stopwatch) -> OpenPartGuard {
+        self.open_parts.guard_open_part(position, stopwatch)
     }
 
-    /// Waits until the question may take the answer to the next question of its address. An answer that is for several parts
-    /// goes to the first part that asks, in the order of the list and not of time.
+    /// Waits until the question may take the answer to the next question of its address. An answer for several parts
+    /// belongs to the first part in the order of the list that asks, regardless of time.
     pub(crate) async fn wait_for_answer_order(&self, request: &PendingRequest, execution: &ExecutionInput) {
         // An exclusive call waits for the other calls of the execution, also those of later parts, and they for it. So a
         // question in a call must not wait for earlier parts, whose calls can be exclusive.
@@ -330,37 +331,37 @@ impl AnswerQueue {
         let waits = can_wait && self.lock().answers.is_next_for_parts(&request.address);
         if waits {
             self.open_parts
-                .wait_for_earlier_parts(&request.position, &execution.stopwatch)
+                .wait_until_earlier_parts_pass(&request.position, &execution.stopwatch)
                 .await;
         }
     }
 
     /// Takes the prepared answer to a question of an execution (from 1), and marks it as used.
-    pub(crate) fn take_prepared_answer(&self, address: &RequestAddress, execution: u32) -> PreparedAnswer {
+    pub(crate) fn take_prepared_answer(&self, address: &RequestAddress, execution: u32) -> PreparedAnswerLookup {
         let AnswerQueueState {
             answers,
             used_always,
             used_file,
         } = &mut *self.lock();
         if let Some(text) = answers.take_next_answer(address) {
-            return PreparedAnswer::Answer(Value::String(text), answers.author_for_source(AnswerSource::Option));
+            return PreparedAnswerLookup::Answer(Value::String(text), answers.author_for_source(AnswerSource::Option));
         }
         let always = answers.always.iter();
         let always = always.map(|(given, text)| (given.as_str(), (given, text)));
-        if let Some((given, text)) = find_named(always, address) {
+        if let Some((given, text)) = find_most_precise_match(always, address) {
             used_always.insert(given.clone());
-            return PreparedAnswer::Answer(
+            return PreparedAnswerLookup::Answer(
                 Value::String(text.clone()),
                 answers.author_for_source(AnswerSource::Option),
             );
         }
         match answers.find_file_value(address, execution) {
-            None => PreparedAnswer::NotGiven,
+            None => PreparedAnswerLookup::NotGiven,
             Some(Some(answer)) => {
                 used_file.extend(answers.find_file_position(address, execution));
-                PreparedAnswer::Answer(answer.clone(), answers.file_answer_author(address))
+                PreparedAnswerLookup::Answer(answer.clone(), answers.file_answer_author(address))
             }
-            Some(None) => PreparedAnswer::Exhausted,
+            Some(None) => PreparedAnswerLookup::Exhausted,
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The order in which parallel parts take answers that are for every part.
+//! Order in which parallel parts take answers that are for every part.
 //!
-//! Invariant: parts get these answers as if they were performed one after another, in the order of the list.
+//! Invariant: parts get these answers as if the parts ran one after another, in the order of the list.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 #[derive(Debug, Default)]
 pub(super) struct OpenParts(Arc<watch::Sender<BTreeMap<Vec<u32>, Stopwatch>>>);
 
-/// Marks a part as performed until it is dropped.
+/// Drop guard that marks a part as running.
 #[must_use]
 pub(crate) struct OpenPartGuard {
     open_parts: Arc<watch::Sender<BTreeMap<Vec<u32>, Stopwatch>>>,
@@ -23,7 +23,7 @@ pub(crate) struct OpenPartGuard {
 impl OpenParts {
     /// Marks the part at this position as performed. Parts are opened in the order of their list. `stopwatch`: of the execution
     /// that has the list.
-    pub(super) fn open_part(&self, position: Vec<u32>, stopwatch: Stopwatch) -> OpenPartGuard {
+    pub(super) fn guard_open_part(&self, position: Vec<u32>, stopwatch: Stopwatch) -> OpenPartGuard {
         self.0.send_modify(|open| {
             open.insert(position.clone(), stopwatch);
         });
@@ -35,7 +35,7 @@ impl OpenParts {
 
     /// Waits until the earlier parts of each list that leads to this position have ended, or wait for answers. The time does
     /// not count for the limits inside of the outermost list.
-    pub(super) async fn wait_for_earlier_parts(&self, position: &[u32], stopwatch: &Stopwatch) {
+    pub(super) async fn wait_until_earlier_parts_pass(&self, position: &[u32], stopwatch: &Stopwatch) {
         let own_list = self.0.borrow().iter().find_map(|(part, of_list)| {
             let leads_here = position.starts_with(part);
             leads_here.then(|| of_list.clone())

@@ -1,4 +1,4 @@
-//! `responses`: answers from a script or model instead of the operator, so that a run needs no person.
+//! Answers of `responses` from a script or model instead of the operator, so that a run needs no user.
 //!
 //! The answer of a model is cached by question and context: the same question in the same context gets the same
 //! answer.
@@ -15,12 +15,12 @@ use crate::agent::chat::{Dialogue, NoTools, RoundParameters};
 use crate::agent::kinds::generator::{
     AgentGenerator, ResponseGenerator, count_executions_by_agent, history_entry_json,
 };
-use crate::agent::kinds::question_cache::{find_remembered_answer, render_unkeyed_lines};
+use crate::agent::kinds::question_cache::{find_reply_to_same_question, render_unkeyed_lines};
 use crate::agent::kinds::scope::rhai_variables;
-use ensemble_core::reply::{describe_missing_object, output_for_schema, parse_json_reply};
+use ensemble_core::reply::{describe_missing_object, output_for_schema, parse_reply_with_schema};
 use ensemble_core::request::AnswerSource;
-use ensemble_core::runner::ExecutionRecords;
-use ensemble_core::thread::{ExecutionRef, NoLiveOutput, ThreadIteration};
+use ensemble_core::runner::ExecutionRecorder;
+use ensemble_core::thread::{ExecutionAttemptRef, IgnoredLiveOutput, ThreadIteration};
 use ensemble_language::data::{ExecutionFailure, FailureKind, OperatorQuestion, RunContext};
 use ensemble_language::ensemble::{Agent, PreparedResponses};
 use ensemble_language::execution_history::ExecutionHistory;
@@ -28,10 +28,10 @@ use ensemble_language::template::{Template, TemplateScope, render_output_text};
 use ensemble_models::describe_script_failure;
 use ensemble_scripts::{Script, ScriptFailure, ScriptVariable, template_worker};
 
-/// The maximum number of characters of one value in the summary of the context.
+/// Maximum number of characters of one value in the summary of the context.
 const MAX_VALUE_CHARS: usize = 400;
 
-/// The maximum number of keys in the summary of the context.
+/// Maximum number of keys in the summary of the context.
 const MAX_CONTEXT_KEYS: usize = 40;
 
 /// Source of answers that replaces the operator: a list, a script, a model or a generator.
@@ -66,7 +66,7 @@ impl QuestionResponder {
             PreparedResponses::List(answers) => Self::List(answers.clone()),
             PreparedResponses::Script(path) => Self::Script {
                 path: path.as_str().into(),
-                script: load_script(path, options)?,
+                script: load_responder_script(path, options)?,
                 agent_names: options.agent_names.clone(),
             },
             PreparedResponses::Profile(name) => {
@@ -131,11 +131,11 @@ impl QuestionResponder {
                 description,
             } => {
                 let question_text = render_model_question(question, description.as_deref(), execution);
-                if let Some(remembered_answer) = find_remembered_answer(&execution.thread, &question_text) {
+                if let Some(remembered_answer) = find_reply_to_same_question(&execution.thread, &question_text) {
                     return Ok(Some(reply_to_answer(remembered_answer, question)));
                 }
                 let systems = render_system_prompts(profile_prompts, scope).await?;
-                let reply = request_answer(dialogue, systems, question_text, execution, exchange).await?;
+                let reply = request_model_answer(dialogue, systems, question_text, execution, exchange).await?;
                 Ok(Some(reply_to_answer(reply.trim(), question)))
             }
         }
@@ -143,7 +143,7 @@ impl QuestionResponder {
 }
 
 /// Loads and compiles the script at the path.
-fn load_script(path: &str, options: &InputRunnerOptions<'_>) -> Result<Arc<Script>, RunnerBuildError> {
+fn load_responder_script(path: &str, options: &InputRunnerOptions<'_>) -> Result<Arc<Script>, RunnerBuildError> {
     let failed = |message: String| RunnerBuildError::Script {
         path: path.to_owned(),
         message,
@@ -159,7 +159,7 @@ async fn answer_by_script(
     question: &OperatorQuestion,
     execution: &ExecutionInput,
 ) -> Result<Option<Value>, ExecutionFailure> {
-    let mut variables = rhai_variables(execution, |name| script.reads_variable(name));
+    let mut variables = rhai_variables(execution, |name| script.may_read_variable(name));
     // Only the question reads the whole history.
     variables.retain(|(name, _)| name != "history");
     variables.push(("history".into(), ScriptVariable::Past(ExecutionHistory::default())));
@@ -189,7 +189,7 @@ fn conversation_variables(
     const STATE: &str = "conversation_state";
     const COUNTS: &str = "agent_execution_count";
     const HISTORY: &str = "conversation_history";
-    let is_read = |name: &str| script.reads_variable(name) || script.reads_variable(STATE);
+    let is_read = |name: &str| script.may_read_variable(name) || script.may_read_variable(STATE);
     let counts = match is_read(COUNTS) {
         true => count_executions_by_agent(agent_names, &execution.history),
         false => Map::new(),
@@ -201,7 +201,7 @@ fn conversation_variables(
         }
         false => Value::Null,
     };
-    let state = match script.reads_variable(STATE) {
+    let state = match script.may_read_variable(STATE) {
         true => json!({
             "turn_count": execution.turn_count,
             COUNTS: counts,
@@ -220,7 +220,7 @@ fn conversation_variables(
 }
 
 /// Sends one request to the model and returns the text of its reply. Puts the messages into `exchange`.
-async fn request_answer(
+async fn request_model_answer(
     dialogue: &Dialogue,
     systems: Vec<Option<String>>,
     asked: String,
@@ -233,7 +233,7 @@ async fn request_answer(
         attachments: Vec::new(),
         text: asked,
         systems,
-        source: ExecutionRef {
+        source: ExecutionAttemptRef {
             run: execution.run_id.clone(),
             agent: Arc::clone(&execution.agent_name),
             execution: execution.execution,
@@ -245,15 +245,15 @@ async fn request_answer(
         remaining: execution.remaining,
         output_schema: None,
         remembered_text: None,
-        records: ExecutionRecords::default(),
+        records: ExecutionRecorder::default(),
         options: None,
         goes_on: None,
         clock: execution.stopwatch.clone(),
     };
     let end = dialogue
-        .run_round(opening, &NoTools, &NoLiveOutput, &execution.ledger)
+        .run_round(opening, &NoTools, &IgnoredLiveOutput, &execution.ledger)
         .await;
-    let iterations = execution.ledger.close_round().into_iterations();
+    let iterations = execution.ledger.end_round().into_iterations();
     let (text, _) = end.map_err(|cause| ExecutionFailure::new(cause.failure_kind(), cause.to_string()))?;
     *exchange = iterations;
     Ok(text)
@@ -265,7 +265,7 @@ fn reply_to_answer(reply: &str, question: &OperatorQuestion) -> Value {
     if is_text || describe_missing_object(reply).is_some() {
         return json!(reply);
     }
-    Value::Object(output_for_schema(&parse_json_reply(reply)).into_owned())
+    Value::Object(output_for_schema(&parse_reply_with_schema(reply)).into_owned())
 }
 
 /// Renders the system prompt of each model profile.
@@ -279,7 +279,7 @@ async fn render_system_prompts(
             systems.push(None);
             continue;
         };
-        let rendered = template_worker::render_template(template, scope)
+        let rendered = template_worker::render_template_async(template, scope)
             .await
             .map_err(|error| {
                 let error = format!("system_prompt of the model profile: {error}");
@@ -299,7 +299,7 @@ fn render_model_question(question: &OperatorQuestion, description: Option<&str>,
     let summary = json!({
         "input": shorten_text(&execution.input),
         "recent_outputs": outputs,
-        "key_context": summarize_context(&execution.context),
+        "key_context": shorten_context_values(&execution.context),
     });
     let mut text = render_unkeyed_lines(execution, false);
     text.push_str(&format!(
@@ -329,7 +329,7 @@ fn render_model_question(question: &OperatorQuestion, description: Option<&str>,
 }
 
 /// Returns the texts, numbers and booleans of the context, shortened, up to a maximum number of keys.
-pub(crate) fn summarize_context(context: &RunContext) -> Map<String, Value> {
+pub(crate) fn shorten_context_values(context: &RunContext) -> Map<String, Value> {
     let plain = context.iter().filter_map(|(key, value)| match &**value {
         Value::String(text) => Some((key.to_string(), shorten_text(text))),
         Value::Number(_) | Value::Bool(_) => Some((key.to_string(), Value::clone(value))),

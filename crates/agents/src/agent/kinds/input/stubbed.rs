@@ -1,4 +1,4 @@
-//! Questions that stubs answer.
+//! Questions of input agents that stubs answer.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl StubbedInputQuestion {
     pub async fn record_stub_answer(&self, execution: &ExecutionInput, output: &JsonMap) {
         let prompt = match &self.prompt {
             Some(prompt) => {
-                template_worker::render_template(prompt, &build_template_scope(execution, &self.listens_to))
+                template_worker::render_template_async(prompt, &build_template_scope(execution, &self.listens_to))
                     .await
                     .ok()
             }
@@ -49,7 +49,7 @@ impl StubbedInputQuestion {
             Some(text) if output.len() == 1 => text.to_owned(),
             _ => Value::Object(output.clone()).to_string(),
         };
-        let record = AnswerRecord::for_request(&request, answer, AnswerSource::Stub.into());
+        let record = AnswerRecord::from_answered_request(&request, answer, AnswerSource::Stub.into());
         execution.ledger.set_answer(record);
     }
 }

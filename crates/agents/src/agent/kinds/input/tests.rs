@@ -6,7 +6,7 @@ use crate::agent::fixtures;
 use ensemble_core::operator::{PermissionAnswer, PermissionRequest};
 use ensemble_core::thread::Thread;
 use ensemble_language::data::RunContext;
-use ensemble_language::ensemble::{AgentKind, ModelProfile, PreparedReply, PreparedResponses, SimulatedReplySource};
+use ensemble_language::ensemble::{AgentKind, ModelProfile, PreparedResponses, SimulatedReply, SimulatedReplySource};
 use ensemble_language::profiles::ModelProfiles;
 use ensemble_models::ModelNetwork;
 
@@ -41,7 +41,7 @@ struct Setup {
     spec: QuestionSpec,
     answers: Value,
     person: Vec<OperatorAnswer>,
-    replies: Vec<PreparedReply>,
+    replies: Vec<SimulatedReply>,
     script: &'static str,
 }
 
@@ -137,10 +137,10 @@ enum Told {
     Waiting(OperatorQuestion),
 }
 
-fn told(observed: AttemptOutcome) -> Told {
+fn told(observed: AttemptEnd) -> Told {
     match observed {
-        AttemptOutcome::NeedsInput(mut requests) => Told::Waiting(requests.remove(0).question),
-        AttemptOutcome::Finished(observation) => match observation.result {
+        AttemptEnd::NeedsInput(mut requests) => Told::Waiting(requests.remove(0).question),
+        AttemptEnd::Finished(observation) => match observation.result {
             Ok(output) => Told::Output(Value::Object(output)),
             Err(failure) => Told::Failed(failure.kind, failure.error),
         },
@@ -326,7 +326,7 @@ fn with_model(replies: &[&str]) -> Setup {
     Setup {
         replies: replies
             .iter()
-            .map(|text| PreparedReply::Text((*text).to_owned()))
+            .map(|text| SimulatedReply::Text((*text).to_owned()))
             .collect(),
         ..Setup::with(|spec| spec.responses = Some(PreparedResponses::Profile("user".into())))
     }
@@ -334,7 +334,7 @@ fn with_model(replies: &[&str]) -> Setup {
 
 async fn observe(runner: &InputRunner, execution: ExecutionInput) -> AttemptResult {
     match runner.execute_attempt(execution).await {
-        AttemptOutcome::Finished(observation) => observation,
+        AttemptEnd::Finished(observation) => observation,
         other => panic!("{other:?}"),
     }
 }
@@ -447,7 +447,7 @@ async fn the_summary_for_a_model_stays_small() {
 #[tokio::test]
 async fn a_model_that_fails_is_a_failure_that_has_cost_a_request() {
     let setup = Setup {
-        replies: vec![PreparedReply::Error("down".into())],
+        replies: vec![SimulatedReply::Error("down".into())],
         ..with_model(&[])
     };
     let observation = observe(&setup.build().0, execution(1)).await;

@@ -1,41 +1,41 @@
-//! What was said between an agent and its model in one execution: how it goes on, and what is not recorded yet.
+//! Progress of the exchange between an agent and its model in one execution: the next step, and the unrecorded iterations.
 
-use crate::agent::chat::SESSION;
+use crate::agent::chat::SESSION_KEY;
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{ExecutionInput, ExecutionRecords};
-use ensemble_core::thread::{REJECTED, Role, StopReason, ThreadIteration};
+use ensemble_core::runner::{ExecutionInput, ExecutionRecorder};
+use ensemble_core::thread::{MessageRole, REJECTED_KEY, StopReason, ThreadIteration};
 
 /// Iterations of one execution, including those that an interrupted attempt recorded.
 #[derive(Debug, Default)]
-pub(crate) struct ExecutionExchange {
+pub(crate) struct LlmExecutionProgress {
     pub(crate) iterations: Vec<ThreadIteration>,
-    /// The number of iterations that the records contain.
+    /// Number of iterations that the records contain.
     recorded: usize,
-    /// The question for which a tool call waits.
+    /// Requests that a tool call waits for.
     pub(crate) waits_for: Vec<PendingRequest>,
 }
 
 /// Next step of an LLM execution: send the task, send a correction, run tool calls, or judge the reply.
 #[derive(Debug, PartialEq)]
 pub(crate) enum NextLlmStep {
-    /// The task is sent.
+    /// Send the task.
     Task,
-    /// The last reply is sent back with its errors.
+    /// Send the last reply back with its errors.
     Correction(String),
-    /// The calls of the last reply are made, or their results are sent.
+    /// Make the calls of the last reply, or send their results.
     Calls,
-    /// The last reply is final, and becomes the output if it can.
+    /// Judge the last reply, which is final and becomes the output if the reply is valid.
     Judgement(String, StopReason),
 }
 
 /// Returns the stop reason in the metadata of the iteration. Returns `EndTurn` if there is none.
-fn stop_reason(iteration: &ThreadIteration) -> StopReason {
+fn stop_reason_or_end_turn(iteration: &ThreadIteration) -> StopReason {
     iteration.stop_reason().unwrap_or(StopReason::EndTurn)
 }
 
-impl ExecutionExchange {
+impl LlmExecutionProgress {
     /// Restores the recorded iterations of the execution.
-    pub(crate) fn from_records(records: &ExecutionRecords) -> Self {
+    pub(crate) fn from_records(records: &ExecutionRecorder) -> Self {
         let iterations = records
             .earlier_exchange()
             .map_or_else(Vec::new, |before| before.iterations.clone());
@@ -49,7 +49,7 @@ impl ExecutionExchange {
     /// Returns the id of the latest session of an external program in the iterations.
     pub(crate) fn latest_session_id(&self) -> Option<&str> {
         let mut iterations = self.iterations.iter().rev();
-        iterations.find_map(|iteration| iteration.metadata.get(SESSION)?.as_str())
+        iterations.find_map(|iteration| iteration.metadata.get(SESSION_KEY)?.as_str())
     }
 
     /// Decides the next step from the last iteration.
@@ -57,13 +57,16 @@ impl ExecutionExchange {
         let Some(last) = self.iterations.last() else {
             return NextLlmStep::Task;
         };
-        if let Some(errors) = last.metadata.get(REJECTED).and_then(serde_json::Value::as_str) {
+        if let Some(errors) = last.metadata.get(REJECTED_KEY).and_then(serde_json::Value::as_str) {
             return NextLlmStep::Correction(errors.to_owned());
         }
-        let reply = last.messages.iter().rfind(|message| message.role == Role::Assistant);
+        let reply = last
+            .messages
+            .iter()
+            .rfind(|message| message.role == MessageRole::Assistant);
         match reply {
             Some(reply) if last.tool_calls.is_empty() => {
-                NextLlmStep::Judgement(reply.content.clone(), stop_reason(last))
+                NextLlmStep::Judgement(reply.content.clone(), stop_reason_or_end_turn(last))
             }
             _ => NextLlmStep::Calls,
         }
@@ -80,25 +83,30 @@ impl ExecutionExchange {
     /// Marks the last reply as rejected, with the schema errors.
     pub(crate) fn mark_reply_rejected(&mut self, errors: &str) {
         if let Some(last) = self.iterations.last_mut() {
-            last.metadata.insert(REJECTED.to_owned(), errors.into());
+            last.metadata.insert(REJECTED_KEY.to_owned(), errors.into());
         }
     }
 
     /// Counts the replies that did not match the schema.
     pub(crate) fn count_rejected_replies(&self) -> u32 {
-        let rejected = self.iterations.iter().filter(|one| one.metadata.contains_key(REJECTED));
+        let rejected = self
+            .iterations
+            .iter()
+            .filter(|one| one.metadata.contains_key(REJECTED_KEY));
         u32::try_from(rejected.count()).unwrap_or(u32::MAX)
     }
 
     /// Records the iterations that have not been recorded, with their token usage.
     pub(crate) async fn record_new_iterations(&mut self, execution: &ExecutionInput) {
         let ExecutionInput { ledger, records, .. } = execution;
-        ledger.close_round();
+        ledger.end_round();
         if !records.is_recording() {
             return;
         }
         for iteration in self.iterations.iter().skip(self.recorded) {
-            records.record_reply(iteration.clone(), ledger.record_usage()).await;
+            records
+                .record_reply_and_wait(iteration.clone(), ledger.mark_usage_recorded())
+                .await;
         }
         self.recorded = self.iterations.len();
     }

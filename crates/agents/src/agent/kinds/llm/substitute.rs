@@ -1,4 +1,4 @@
-//! A model that answers in the place of a script agent (`--respond`, and `respond` of test files): its question.
+//! Question to a model that replaces a script agent (`--respond`, and `respond` of test files).
 //!
 //! Invariant: the question contains everything that the script would read.
 
@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::agent::ExecutionInput;
 use crate::agent::build_error::RunnerBuildError;
-use crate::agent::kinds::input::summarize_context;
-use crate::agent::kinds::question_cache::{find_remembered_answer, render_unkeyed_lines};
+use crate::agent::kinds::input::shorten_context_values;
+use crate::agent::kinds::question_cache::{find_reply_to_same_question, render_unkeyed_lines};
 use crate::agent::kinds::script_templates::ScriptTemplates;
 use ensemble_core::reply::output_for_schema;
 use ensemble_language::data::JsonMap;
@@ -18,14 +18,14 @@ use ensemble_language::ensemble::{Agent, AgentKind};
 /// Name of the history in the data of a script.
 const HISTORY: &str = "history";
 
-/// A script agent that a model replaces.
-pub(crate) struct ScriptSubstitute {
+/// Script agent that a model replaces.
+pub(crate) struct ReplacedScriptAgent {
     description: Option<Arc<str>>,
     output_schema: Option<Value>,
     templates: ScriptTemplates,
 }
 
-impl ScriptSubstitute {
+impl ReplacedScriptAgent {
     /// Creates the substitute of a script agent.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl ScriptSubstitute {
     pub(crate) async fn render_question(&self, execution: &ExecutionInput) -> Result<String, String> {
         let input = self.templates.render(execution).await?;
         let name = &execution.agent_name;
-        let summary = json!({"key_context": summarize_context(&execution.context)});
+        let summary = json!({"key_context": shorten_context_values(&execution.context)});
         let mut text = render_unkeyed_lines(execution, true);
         text.push_str(&format!(
             "You take the place of the agent `{name}` in a conversation between agents.\n"
@@ -53,7 +53,7 @@ impl ScriptSubstitute {
         if let Some(description) = &self.description {
             text.push_str(&format!("Description of the agent: {description}\n"));
         }
-        let mut reads = script_data(execution);
+        let mut reads = script_input_json(execution);
         // The line before contains the history.
         reads.remove(HISTORY);
         let reads = input.stdin.unwrap_or_else(|| Value::Object(reads).to_string());
@@ -76,7 +76,7 @@ impl ScriptSubstitute {
     /// Finds an earlier reply of the model to the same question. Returns `None` after a failed attempt, so that the model is asked again.
     pub(crate) fn find_remembered_reply<'a>(execution: &'a ExecutionInput, question: &str) -> Option<&'a str> {
         let is_repeated = execution.last_failure.is_some();
-        find_remembered_answer(&execution.thread, question).filter(|_| !is_repeated)
+        find_reply_to_same_question(&execution.thread, question).filter(|_| !is_repeated)
     }
 
     /// Removes the full reply text from the output, because a script would not produce it.
@@ -94,7 +94,7 @@ pub(crate) fn compile_script_templates(agent: &Agent) -> Result<ScriptTemplates,
 }
 
 /// Returns the data that the script would read, as a map.
-pub(crate) fn script_data(execution: &ExecutionInput) -> Map<String, Value> {
+pub(crate) fn script_input_json(execution: &ExecutionInput) -> Map<String, Value> {
     let mut reads = Map::new();
     reads.insert("input".to_owned(), json!(execution.input));
     if !execution.inputs.is_empty() {

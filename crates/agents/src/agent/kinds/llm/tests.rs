@@ -5,7 +5,9 @@ use serde_json::json;
 use super::*;
 use crate::agent::fixtures;
 use crate::agent::fixtures::Prepared;
-use ensemble_core::thread::{Message, Role, Thread, ThreadIteration, ToolCall, ToolEnd, remembered_iterations};
+use ensemble_core::thread::{
+    Message, MessageRole, Thread, ThreadIteration, ToolCall, ToolCallEnd, select_remembered_iterations,
+};
 use ensemble_language::data::{ModelUsage, RemainingBudget};
 use ensemble_language::ensemble::{AgentKind, ModelChoice, ModelProfile, RetryPolicy};
 use ensemble_models::{ModelError, ModelReply, ModelRequest, RequestTokens, ToolSpec};
@@ -18,7 +20,7 @@ fn fails(message: &str) -> Result<ModelReply, ModelError> {
     Err(ModelError::new_retryable(message))
 }
 
-fn message(role: Role, content: &str) -> Message {
+fn message(role: MessageRole, content: &str) -> Message {
     Message::new(role, content)
 }
 
@@ -53,7 +55,10 @@ fn execution() -> ExecutionInput {
         dependencies: vec![("writer".into(), Arc::new(json!({"response": "Owls."})))],
         parameters: Arc::new(parameters.as_object().unwrap().clone()),
         thread: Arc::new(Thread::from_iterations(vec![ThreadIteration {
-            messages: vec![message(Role::User, "before"), message(Role::Assistant, "after")],
+            messages: vec![
+                message(MessageRole::User, "before"),
+                message(MessageRole::Assistant, "after"),
+            ],
             ..ThreadIteration::default()
         }])),
         requests_made: 5,
@@ -66,7 +71,7 @@ fn runner(
     schema: Option<Value>,
     max_attempts: u32,
     replies: Vec<Result<ModelReply, ModelError>>,
-) -> (LlmRunner, Prepared) {
+) -> (LlmAgentRunner, Prepared) {
     let fake = Prepared::saying(replies);
     let link = ChainedProfile {
         name: "any".into(),
@@ -78,19 +83,19 @@ fn runner(
     let model = Model::with_providers(vec![(link, Arc::new(fake.clone()))]);
     let agent = agent(&llm, schema, max_attempts);
     (
-        LlmRunner::new(&agent, &llm, LlmOptions::for_model(model)).expect("is sound"),
+        LlmAgentRunner::new(&agent, &llm, LlmRunnerOptions::for_model(model)).expect("is sound"),
         fake,
     )
 }
 
-async fn observe(runner: &LlmRunner, execution: ExecutionInput) -> AttemptResult {
+async fn observe(runner: &LlmAgentRunner, execution: ExecutionInput) -> AttemptResult {
     match runner.execute_attempt(execution).await {
-        AttemptOutcome::Finished(observation) => observation,
+        AttemptEnd::Finished(observation) => observation,
         other => panic!("{other:?}"),
     }
 }
 
-fn asked(fake: &Prepared) -> Vec<Vec<(Role, String)>> {
+fn asked(fake: &Prepared) -> Vec<Vec<(MessageRole, String)>> {
     let asked = fake.asked.lock().unwrap();
     let pairs = |request: &ModelRequest| {
         let messages = request.messages.iter();
@@ -115,15 +120,18 @@ async fn instructions_thread_and_task_are_sent_in_this_order() {
     let (runner, fake) = runner(llm(), None, 1, vec![says("Good.\n")]);
     let observation = observe(&runner, execution()).await;
     let expected = [
-        (Role::System, "Be polite.\n\nYou are strict."),
-        (Role::User, "before"),
-        (Role::Assistant, "after"),
-        (Role::User, "Judge Owls."),
+        (MessageRole::System, "Be polite.\n\nYou are strict."),
+        (MessageRole::User, "before"),
+        (MessageRole::Assistant, "after"),
+        (MessageRole::User, "Judge Owls."),
     ];
     assert_eq!(asked(&fake)[0], expected.map(|(role, text)| (role, text.to_owned())));
     assert_eq!(fake.asked.lock().unwrap()[0].request_number, 6, "five were made before");
     assert_eq!(observation.result.map(Value::Object), Ok(json!({"response": "Good."})));
-    let exchange = [message(Role::User, "Judge Owls."), message(Role::Assistant, "Good.\n")];
+    let exchange = [
+        message(MessageRole::User, "Judge Owls."),
+        message(MessageRole::Assistant, "Good.\n"),
+    ];
     assert_eq!(observation.exchange[0].messages, exchange);
 }
 
@@ -175,14 +183,14 @@ async fn a_mismatch_is_sent_back_with_its_errors() {
     assert_eq!(observation.result.map(Value::Object), Ok(expected));
     assert_eq!(observation.usage.unwrap().requests, 3);
     assert_eq!(observation.exchange.len(), 3, "what was sent back is recorded");
-    let exchange = remembered_iterations(observation.exchange);
+    let exchange = select_remembered_iterations(observation.exchange);
     assert_eq!(exchange.len(), 1, "what was sent back is not remembered");
     let remembered = &exchange[0].messages;
     assert_eq!(remembered[0].content, "Judge Owls.", "the task, not the correction");
     assert_eq!(remembered[1].content, "{\"score\": 3}");
     let asked = asked(&fake);
     let last = &asked[2];
-    assert_eq!(last[4], (Role::Assistant, "no json".to_owned()));
+    assert_eq!(last[4], (MessageRole::Assistant, "no json".to_owned()));
     assert!(
         last[5].1.contains("the reply is not JSON: line 1, column "),
         "{}",
@@ -203,8 +211,8 @@ async fn a_mismatch_is_sent_back_with_its_errors() {
 /// A tool whose calls cost two requests of somebody else's.
 struct Dear;
 
-impl ToolSource for Dear {
-    fn for_execution<'a>(&'a self, _: &'a ExecutionInput) -> Box<dyn ModelTools + 'a> {
+impl ExecutionToolSource for Dear {
+    fn tools_for_execution<'a>(&'a self, _: &'a ExecutionInput) -> Box<dyn ModelTools + 'a> {
         Box::new(Self)
     }
 }
@@ -220,7 +228,7 @@ impl ModelTools for Dear {
     }
 
     fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
-        Box::pin(async { call.with_end(ToolEnd::Result(json!("seen")), 0.0) })
+        Box::pin(async { call.with_end(ToolCallEnd::Result(json!("seen")), 0.0) })
     }
 
     fn take_usage(&self) -> ModelUsage {
@@ -244,7 +252,7 @@ async fn requests_are_numbered_without_those_of_tools() {
         2,
         vec![Ok(calls), says("no json"), says("{\"score\": 3}")],
     );
-    let runner = LlmRunner {
+    let runner = LlmAgentRunner {
         tool_source: Some(Arc::new(Dear)),
         ..runner
     };
@@ -294,7 +302,7 @@ async fn the_attempt_after_a_mismatch_tells_the_model() {
     let sent = &observation.exchange[0].messages[0].content;
     assert!(sent.contains("score is missing"), "{sent}");
     assert_eq!(
-        remembered_iterations(observation.exchange)[0].messages[0].content,
+        select_remembered_iterations(observation.exchange)[0].messages[0].content,
         "Judge Owls."
     );
 }
@@ -359,10 +367,10 @@ fn what_is_broken_is_told_when_the_runner_is_built() {
         ..llm()
     };
     let build = |llm: LlmSpec, schema| {
-        LlmRunner::new(
+        LlmAgentRunner::new(
             &agent(&llm, schema, 1),
             &llm,
-            LlmOptions::for_model(Model::with_providers(vec![])),
+            LlmRunnerOptions::for_model(Model::with_providers(vec![])),
         )
         .err()
     };
@@ -383,7 +391,7 @@ async fn a_reply_is_not_sent_back_when_nothing_is_left_to_use() {
             },
             ..execution()
         };
-        let AttemptOutcome::Finished(observation) = runner.execute_attempt(execution).await else {
+        let AttemptEnd::Finished(observation) = runner.execute_attempt(execution).await else {
             panic!("it ends");
         };
         assert_eq!(observation.result.unwrap_err().kind, FailureKind::Schema);

@@ -47,7 +47,7 @@ impl Project {
     async fn perform(&self, script: &str) -> Result<Value, ExecutionFailure> {
         let runner = build_unchecked_runner(script, &self.places(), unwatched(DEFAULT_OUTPUT_CAP));
         match runner.execute_attempt(an_execution()).await {
-            AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
+            AttemptEnd::Finished(observation) => observation.result.map(Value::Object),
             other => panic!("{other:?}"),
         }
     }
@@ -83,7 +83,7 @@ impl Project {
             ..an_execution()
         };
         match runner.expect("a script").execute_attempt(execution).await {
-            AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
+            AttemptEnd::Finished(observation) => observation.result.map(Value::Object),
             other => panic!("{other:?}"),
         }
     }
@@ -139,7 +139,7 @@ async fn a_script_may_be_written_after_its_runner_was_made() {
     let project = Project::new();
     let runner = build_unchecked_runner("late.sh", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
     let output = async || match runner.execute_attempt(an_execution()).await {
-        AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
+        AttemptEnd::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     };
     assert_eq!(output().await.expect_err("a failure").kind, FailureKind::Unavailable);
@@ -152,7 +152,7 @@ async fn a_script_that_is_written_later_comes_before_the_program_on_path() {
     let project = Project::new();
     let runner = build_unchecked_runner("true --x", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
     let output = async || match runner.execute_attempt(an_execution()).await {
-        AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
+        AttemptEnd::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     };
     assert_eq!(output().await, Ok(json!({"response": ""})));
@@ -167,7 +167,7 @@ async fn a_script_that_is_written_later_comes_before_the_program_on_path() {
 async fn the_cap_reaches_the_process() {
     let project = Project::new();
     let runner = build_unchecked_runner("echo 12345", &project.places(), unwatched(5));
-    let AttemptOutcome::Finished(observation) = runner.execute_attempt(an_execution()).await else {
+    let AttemptEnd::Finished(observation) = runner.execute_attempt(an_execution()).await else {
         panic!("it asks nobody");
     };
     assert_eq!(
@@ -188,7 +188,7 @@ async fn a_rhai_script_that_changes_or_comes_earlier_is_the_next_that_runs() {
     let project = Project::new();
     let runner = build_unchecked_runner("a.rhai", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
     let output = async || match runner.execute_attempt(an_execution()).await {
-        AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
+        AttemptEnd::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     };
     assert_eq!(output().await.expect_err("a failure").kind, FailureKind::Unavailable);

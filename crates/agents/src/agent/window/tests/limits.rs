@@ -12,23 +12,23 @@ fn thread() -> impl Generator<Value = Vec<Message>> {
     proptest::collection::vec(turn, 1..5).prop_map(|turns| {
         let mut messages = Vec::new();
         for (question, replies) in turns {
-            messages.push(Message::new(Role::User, "q".repeat(question)));
+            messages.push(Message::new(MessageRole::User, "q".repeat(question)));
             for (calls, size) in replies {
                 let number = messages.len();
                 let called = |at: usize| {
                     let called = ToolCall::new(format!("{number}.{at}"), "look", json!({"at": at}));
-                    called.with_end(ToolEnd::Result(json!("r".repeat(size))), 0.0)
+                    called.with_end(ToolCallEnd::Result(json!("r".repeat(size))), 0.0)
                 };
                 messages.push(Message {
                     tool_calls: (0..calls).map(called).collect(),
-                    ..Message::new(Role::Assistant, "a".repeat(size / 10 + 1))
+                    ..Message::new(MessageRole::Assistant, "a".repeat(size / 10 + 1))
                 });
             }
         }
         // A request ends with the user, or with results.
         while messages
             .last()
-            .is_some_and(|last| last.role == Role::Assistant && last.tool_calls.is_empty())
+            .is_some_and(|last| last.role == MessageRole::Assistant && last.tool_calls.is_empty())
         {
             messages.pop();
         }
@@ -76,7 +76,7 @@ proptest! {
             prop_assert!(original.is_some(), "{:?} is out of order or separated", message);
         }
         // The last user message and the last message are there.
-        let last_user = |messages: &[Message]| messages.iter().rfind(|one| one.role == Role::User).cloned();
+        let last_user = |messages: &[Message]| messages.iter().rfind(|one| one.role == MessageRole::User).cloned();
         prop_assert_eq!(last_user(&fitted.messages), last_user(&messages));
         prop_assert_eq!(fitted.messages.last().map(|last| &last.content), messages.last().map(|last| &last.content));
         // Either the limits hold, or there is a warning and nothing more can be left out.
@@ -86,12 +86,12 @@ proptest! {
         let warned = fitted.warnings.iter().any(|warning| warning.starts_with("the context window is too small: "));
         prop_assert_eq!(fits, !warned, "{} tokens, {} messages: {:?}", tokens, sent(&fitted.messages) + 1, fitted.warnings);
         if !fits {
-            let task = messages.iter().rposition(|one| one.role == Role::User).unwrap();
+            let task = messages.iter().rposition(|one| one.role == MessageRole::User).unwrap();
             let recent = rules.min_recent_turns.get() as usize;
             let recent = if let WindowStrategy::RecentTurnsOnly(turns) = rules.strategy { recent.min(turns.get() as usize) } else { recent };
             let counted = vec![1; messages.len()];
-            let whole = ThreadToTrim { system: None, messages: &messages, tokens: &counted, task };
-            let droppable = whole.list_droppable(recent);
+            let whole = TrimInput { system: None, messages: &messages, tokens: &counted, task };
+            let droppable = whole.list_droppable_flags(recent);
             let must_stay = droppable.iter().filter(|droppable| !**droppable).count();
             prop_assert_eq!(fitted.messages.iter().filter(|message| !is_summary(message)).count(), must_stay);
         }

@@ -10,12 +10,16 @@ use ensemble_core::thread::Thread;
 fn thread(sizes: &[usize]) -> Thread {
     let iteration = |(at, size): (usize, &usize)| {
         let text = |role, name: &str| Message::new(role, format!("{name} {at} {}", "x".repeat(*size)));
-        let call = ToolCall::new(format!("c{at}"), "look", json!({})).with_end(ToolEnd::Result(json!("found")), 0.0);
+        let call =
+            ToolCall::new(format!("c{at}"), "look", json!({})).with_end(ToolCallEnd::Result(json!("found")), 0.0);
         let calls = if at % 5 == 3 { vec![call] } else { Vec::new() };
         let continues = at % 5 == 4;
-        let question = (!continues).then(|| text(Role::User, "question"));
+        let question = (!continues).then(|| text(MessageRole::User, "question"));
         ThreadIteration {
-            messages: question.into_iter().chain([text(Role::Assistant, "answer")]).collect(),
+            messages: question
+                .into_iter()
+                .chain([text(MessageRole::Assistant, "answer")])
+                .collect(),
             tool_calls: calls,
             ..ThreadIteration::default()
         }
@@ -50,7 +54,7 @@ proptest! {
     ) {
         let window = window(&rules, model, &scribe(Ok("")), "");
         let thread = thread(&sizes);
-        let task = Message::new(Role::User, "the task");
+        let task = Message::new(MessageRole::User, "the task");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let whole: Vec<Message> = thread.to_messages().into_iter().chain([task.clone()]).collect();
         let expected = runtime.block_on(fit(&window, whole, None)).unwrap();
@@ -58,7 +62,7 @@ proptest! {
         for _ in 0..2 {
             let unsent = runtime.block_on(window.find_unsent_iterations(&thread, thread.message_count()));
             let seen: Vec<Message> =
-                thread.to_messages_after(unsent.iterations).into_iter().chain([task.clone()]).collect();
+                thread.to_messages_without_oldest(unsent.iterations).into_iter().chain([task.clone()]).collect();
             prop_assert_eq!(seen.len() + unsent.messages, thread.message_count() + 1);
             let fitted = runtime.block_on(fit_after(&window, unsent, seen, None)).unwrap();
             prop_assert_eq!(&fitted, &expected);

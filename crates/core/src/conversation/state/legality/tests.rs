@@ -320,7 +320,7 @@ fn each_reason_says_why_the_event_is_illegal() {
     ];
     for (name, event, reason) in cases {
         assert_eq!(
-            find(name).check_event(&event),
+            find(name).check_event_is_legal(&event),
             Err(reason),
             "{name}: {}",
             event.event_name()
@@ -332,10 +332,13 @@ fn each_reason_says_why_the_event_is_illegal() {
     );
     let other = in_execution("execution_started", "b");
     let state = after([started(), alone]);
-    assert_eq!(state.check_event(&other), Err(IllegalEvent::NotInTurn("b".into())));
+    assert_eq!(
+        state.check_event_is_legal(&other),
+        Err(IllegalEvent::NotInTurn("b".into()))
+    );
     let removed = in_execution("execution_started", "removed");
     assert_eq!(
-        state.check_event(&removed),
+        state.check_event_is_legal(&removed),
         Ok(()),
         "the plan of a fork may lack the agent"
     );

@@ -13,12 +13,12 @@ pub(crate) struct EvaluationSite {
     /// The operand that the message names.
     pub(crate) operand: Span,
     /// The map from which a key is read here.
-    pub(crate) place: ReadSource,
+    pub(crate) place: KeyReadSource,
 }
 
 /// The map from which a key is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ReadSource {
+pub(crate) enum KeyReadSource {
     /// `output`.
     Output,
     /// The output of the agent with this name: `outputs.NAME`.
@@ -35,24 +35,24 @@ impl EvaluationSite {
         Self {
             span,
             operand,
-            place: ReadSource::Value,
+            place: KeyReadSource::Value,
         }
     }
 
     /// Creates the site of a step after `base` and the steps `before`.
     pub(crate) fn for_read(span: Span, operand: Span, base: &ConditionExpr, before: &[ChainStep]) -> Self {
         let place = match (&base.kind, before) {
-            (ExprKind::Variable(ConditionVariable::Output), []) => ReadSource::Output,
-            (ExprKind::Variable(ConditionVariable::Context), []) => ReadSource::Context,
+            (ExprKind::Variable(ConditionVariable::Output), []) => KeyReadSource::Output,
+            (ExprKind::Variable(ConditionVariable::Context), []) => KeyReadSource::Context,
             (ExprKind::Variable(ConditionVariable::Outputs), [only]) => match &only.kind {
-                ChainStepKind::Member(name) => ReadSource::OutputOf(name.as_str().into()),
+                ChainStepKind::Member(name) => KeyReadSource::OutputOf(name.as_str().into()),
                 ChainStepKind::Index(ConditionExpr {
                     kind: ExprKind::Text(name),
                     ..
-                }) => ReadSource::OutputOf(name.as_str().into()),
-                _ => ReadSource::Value,
+                }) => KeyReadSource::OutputOf(name.as_str().into()),
+                _ => KeyReadSource::Value,
             },
-            _ => ReadSource::Value,
+            _ => KeyReadSource::Value,
         };
         Self { span, operand, place }
     }

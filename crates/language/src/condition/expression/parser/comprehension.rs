@@ -85,7 +85,7 @@ impl<'a> ConditionParser<'a> {
         let ConditionTokenKind::Name(name) = *self.current_token_kind() else {
             return self.fail_unexpected("expected the name of a variable after `for`");
         };
-        if is_word_or_variable(name) || self.names.find_variable(name).is_some() || self.locals.contains(&name) {
+        if is_word_or_variable(name) || self.names.find_part_variable(name).is_some() || self.locals.contains(&name) {
             return fail_at(
                 format!("the name `{name}` is taken"),
                 span,

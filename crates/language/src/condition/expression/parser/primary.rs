@@ -329,7 +329,7 @@ impl<'a> ConditionParser<'a> {
                 number,
             }));
         }
-        let variable = self.names.find_variable(name);
+        let variable = self.names.find_part_variable(name);
         let variable = variable.or_else(|| ConditionVariable::from_name(name))?;
         Some(ExprKind::Variable(variable))
     }

@@ -3,8 +3,8 @@
 use futures_util::FutureExt;
 
 use super::*;
-use crate::policy::reply_forwarder::ReplyForwarder;
-use ensemble_core::thread::{LiveOutput, LiveUpdate};
+use crate::policy::reply_forwarder::LiveReplyForwarder;
+use ensemble_core::thread::{LiveOutputReceiver, LiveUpdate};
 use ensemble_language::ensemble::TokenPrice;
 
 /// Always fails so, at once.
@@ -35,7 +35,7 @@ fn query<'a>(ask: &'a ModelQuery, network: &'a ModelNetwork) -> ChainQuery<'a> {
     ChainQuery {
         ask,
         network,
-        replies: ReplyForwarder::new(&ask.source, &NoLiveOutput),
+        replies: LiveReplyForwarder::new(&ask.source, &IgnoredLiveOutput),
         warnings: Vec::new(),
     }
 }
@@ -113,8 +113,8 @@ async fn a_long_pause_is_told_before_it_begins() {
 async fn whoever_listens_is_told_that_the_reply_begins_anew() {
     #[derive(Default)]
     struct Ear(Mutex<Vec<String>>);
-    impl LiveOutput for Ear {
-        fn receive_update(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
+    impl LiveOutputReceiver for Ear {
+        fn receive_update(&self, _: &ExecutionAttemptRef, update: LiveUpdate<'_>) {
             let heard = match update {
                 LiveUpdate::Text(text) => text.to_owned(),
                 LiveUpdate::Retrying { error, .. } => format!("pause: {error}"),
@@ -154,7 +154,7 @@ async fn an_answer_has_the_price_of_the_profile_that_gave_it() {
     };
     let links = |fails| vec![("a", 1, fails, priced(1.0)), ("b", 1, vec![], priced(2.0))];
     for (fails, expected) in [(vec![], 1.0), (vec![(1, false)], 2.0)] {
-        let asked = setup(links(fails)).model.answer_query(ask(0), &NoLiveOutput).await;
+        let asked = setup(links(fails)).model.answer_query(ask(0), &IgnoredLiveOutput).await;
         assert_eq!(asked.price.map(|price| price.input_per_million), Some(expected));
     }
 }

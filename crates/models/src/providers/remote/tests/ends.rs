@@ -4,7 +4,7 @@ use super::*;
 
 /// Returns the reply that a stream of these bytes makes, in pieces of this size.
 fn stream(provider: &str, bytes: &str, piece: usize, max_tokens: Option<u64>) -> Result<ModelReply, ReplyError> {
-    let limits = ReplyLimits {
+    let limits = ReplyCutOffLimits {
         max_tokens,
         context_length: None,
     };
@@ -15,17 +15,19 @@ fn stream_with_limits(
     provider: &str,
     bytes: &str,
     piece: usize,
-    limits: ReplyLimits,
+    limits: ReplyCutOffLimits,
 ) -> Result<ModelReply, ReplyError> {
     let known = ensemble::HttpProvider::find_by_name(provider).expect("is known");
-    let dialect = find_dialect(known.dialect);
+    let dialect = dialect_for_api(known.dialect);
     let mut assembly = ReplyAssembly::new(&|_| {});
-    let mut frames = EventSplitter::new(dialect.reply_framing());
+    let mut frames = EventSplitter::new(dialect.reply_event_framing());
     for piece in bytes.as_bytes().chunks(piece) {
-        frames.feed_bytes(piece, &mut |event| apply_stream_event(event, dialect, &mut assembly))?;
+        frames.feed_bytes(piece, &mut |event| {
+            apply_known_stream_event(event, dialect, &mut assembly)
+        })?;
     }
-    finish_stream(frames, dialect, &mut assembly)?;
-    assembly.into_reply(1, limits)
+    apply_last_stream_event(frames, dialect, &mut assembly)?;
+    assembly.into_complete_reply(1, limits)
 }
 
 /// Returns the events of a reply `Hi.` with this end reason, without the last event of a stream.
@@ -153,7 +155,7 @@ fn a_larger_limit_is_advised_only_where_it_helps() {
     let cut = |reason: &str, max_tokens, context_length| {
         let all: Vec<String> = [events("openai", reason), vec![usage.to_string()]].concat();
         let text: String = all.iter().map(|event| format!("data: {event}\n\n")).collect();
-        let limits = ReplyLimits {
+        let limits = ReplyCutOffLimits {
             max_tokens,
             context_length,
         };

@@ -3,7 +3,7 @@
 use super::*;
 
 fn of(provider: &str) -> &'static dyn ProviderDialect {
-    find_dialect(
+    dialect_for_api(
         ensemble::HttpProvider::find_by_name(provider)
             .expect("is known")
             .dialect,
@@ -77,7 +77,7 @@ fn anthropic_gets_no_message_without_text() {
 #[test]
 fn gemini_gets_results_as_objects_and_no_query_by_a_models_name() {
     let mut request = request("gemini");
-    request.messages[2].tool_calls[0].end = Some(ToolEnd::Result(json!("four")));
+    request.messages[2].tool_calls[0].end = Some(ToolCallEnd::Result(json!("four")));
     assert_eq!(
         of("gemini").request_body(&request, None)["contents"][2]["parts"][0]["functionResponse"]["response"],
         json!({"result": "four"})
@@ -217,7 +217,7 @@ fn neither_text_nor_arguments_are_held_without_bound() {
     ];
     for (provider, event) in rows {
         let mut assembly = ReplyAssembly::new(&|_| {});
-        let taken = (0..11).try_for_each(|_| of(provider).apply_event(&event, &mut assembly));
+        let taken = (0..11).try_for_each(|_| of(provider).add_event_to_reply(&event, &mut assembly));
         assert_eq!(taken, Err(ReplyError::TooLarge), "{provider}");
     }
 }

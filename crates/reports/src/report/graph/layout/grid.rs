@@ -1,9 +1,9 @@
-//! Rows of cells. A cell is a box, or a bend of a link between two boxes. Every link between cells connects
-//! neighbouring rows.
+//! The grid of a layout: rows of cells, and links between cells of neighbouring rows. A cell is a box, or a bend of a link between two
+//! boxes.
 
 use super::{BoxExtent, GraphSketch};
 
-/// Cells of a layout by row, with the links between them.
+/// The cells of a layout by row, with the links between them.
 #[derive(Debug, Clone)]
 pub(super) struct LayoutGrid {
     /// The boxes, then the bends.
@@ -12,22 +12,22 @@ pub(super) struct LayoutGrid {
     pub rows: Vec<Vec<usize>>,
     /// All segments of links.
     pub pieces: Vec<LinkSegment>,
-    /// For each link, its path through the cells.
+    /// The path of each link through the cells.
     pub chains: Vec<LinkChain>,
-    /// For each cell, the segments to the row above.
+    /// The segments from each cell to the row above.
     pub above: Vec<Vec<usize>>,
-    /// For each cell, the segments to the row below.
+    /// The segments from each cell to the row below.
     pub below: Vec<Vec<usize>>,
 }
 
-/// Cell of the grid: a box, a bend of a link, or a label.
+/// A cell of the grid: a box, a bend of a link, or a label.
 #[derive(Debug, Clone)]
 pub(super) struct GridCell {
-    /// Its size; a bend without a label has size 0.
+    /// The size of the cell. A bend without a label has size 0.
     pub extent: BoxExtent,
-    /// Its row.
+    /// The row of the cell.
     pub row: usize,
-    /// Its kind.
+    /// The kind of the cell.
     pub kind: GridCellKind,
 }
 
@@ -42,25 +42,25 @@ pub(super) enum GridCellKind {
     Label,
 }
 
-/// Segment of a link between two rows.
+/// A segment of a link between two rows.
 #[derive(Debug, Clone)]
 pub(super) struct LinkSegment {
     /// The cell in the upper row.
     pub upper: usize,
     /// The cell in the lower row.
     pub lower: usize,
-    /// Whether its link has low priority.
+    /// True if the link has low priority.
     pub back: bool,
 }
 
-/// Path of a link through cells.
+/// A path of a link through cells.
 #[derive(Debug, Clone)]
 pub(super) struct LinkChain {
     /// The cells from the upper box to the lower one. For two boxes in one row, the path has a bend below each of them.
     pub cells: Vec<usize>,
     /// The segments between the cells.
     pub pieces: Vec<usize>,
-    /// Whether the link goes from the lower box to the upper one.
+    /// True if the link goes from the lower box to the upper box.
     pub upwards: bool,
 }
 

@@ -16,7 +16,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-/// Boxes and links of a graph before the layout.
+/// The boxes and links of a graph before the layout.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GraphSketch {
     /// The size of each box.
@@ -25,7 +25,7 @@ pub(super) struct GraphSketch {
     pub links: Vec<SketchLink>,
 }
 
-/// Link between two boxes.
+/// A link between two boxes.
 #[derive(Debug, Clone)]
 pub(super) struct SketchLink {
     /// The first box.
@@ -34,11 +34,11 @@ pub(super) struct SketchLink {
     pub to: usize,
     /// The size of its label.
     pub label: Option<BoxExtent>,
-    /// Whether the link has low priority: it does not affect the rows.
+    /// True if the link has low priority, so that it does not affect the rows.
     pub back: bool,
 }
 
-/// Size of a box in pixels, in the axes of the layout.
+/// The size of a box in pixels, in the axes of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct BoxExtent {
     /// The size along a row.
@@ -47,7 +47,7 @@ pub(super) struct BoxExtent {
     pub depth: f64,
 }
 
-/// Position in pixels from the origin of the layout.
+/// A position in pixels from the origin of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct LayoutPoint {
     /// The position along a row.
@@ -56,7 +56,7 @@ pub(super) struct LayoutPoint {
     pub along: f64,
 }
 
-/// Positions of boxes and routes of links.
+/// The result of a layout: positions of boxes, and routes of links.
 #[derive(Debug, Clone)]
 pub(super) struct GraphLayout {
     /// The total size.
@@ -67,25 +67,25 @@ pub(super) struct GraphLayout {
     pub routes: Vec<LinkRoute>,
 }
 
-/// Box with its position.
+/// A box with its centre and its size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PlacedBox {
-    /// Its centre.
+    /// The centre of the box.
     pub middle: LayoutPoint,
-    /// Its size: as requested, or wider if it has many links.
+    /// The size of the box: as requested, or wider if the box has many links.
     pub extent: BoxExtent,
 }
 
-/// Route of a link with the position of its label.
+/// A route of a link with the position of its label.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LinkRoute {
-    /// From the edge of the first box to the edge of the last one.
+    /// The legs from the edge of the first box to the edge of the last box.
     pub way: Vec<RouteLeg>,
     /// The centre of its label.
     pub label: Option<LayoutPoint>,
 }
 
-/// Leg of a route. It starts at the end of the previous leg.
+/// A leg of a route, which starts at the end of the previous leg.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum RouteLeg {
     /// The start of the path.
@@ -126,6 +126,7 @@ fn count_cells(sketch: &GraphSketch, rows: &[usize]) -> usize {
     sketch.boxes.len() + bends.sum::<usize>()
 }
 
+/// Computes the layout of boxes that have these rows: orders the cells, and then computes their positions.
 fn lay_out_rows(sketch: &GraphSketch, rows: &[usize]) -> GraphLayout {
     let mut grid = grid::LayoutGrid::new(sketch, rows);
     order::reduce_crossings(&mut grid);

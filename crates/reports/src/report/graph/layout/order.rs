@@ -2,11 +2,11 @@
 
 use super::grid::LayoutGrid;
 
-/// The number of sweeps up and down; more of them rarely find a better order.
+/// The maximum number of sweeps up and down, because further sweeps rarely improve the order.
 const MAX_SWEEPS: usize = 24;
-/// The number of cells that all sweeps together visit: a large layout has fewer sweeps.
+/// The maximum number of cells that all sweeps together visit, so that large layouts have fewer sweeps.
 const MAX_SWEPT_CELLS: usize = 48_000;
-/// The number of rounds of swaps in a sweep.
+/// The maximum number of rounds of swaps in a sweep.
 const MAX_SWAP_ROUNDS: usize = 8;
 
 /// Orders the cells of every row to reduce the crossings of links.
@@ -23,9 +23,9 @@ pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
         let count = grid.rows.len();
         let mut positions = grid.cell_positions();
         for at in 0..count {
-            sort_row(grid, &mut positions, if down { at } else { count - 1 - at }, down);
+            sort_row_by_links(grid, &mut positions, if down { at } else { count - 1 - at }, down);
         }
-        swap_neighbours(grid, sweeps.min(MAX_SWAP_ROUNDS));
+        swap_crossing_neighbours(grid, sweeps.min(MAX_SWAP_ROUNDS));
         let crossings = count_crossings(grid);
         if crossings < fewest {
             fewest = crossings;
@@ -54,7 +54,7 @@ pub(super) fn set_initial_order(grid: &mut LayoutGrid) {
 }
 
 /// Sorts a row by the average position of linked cells in the row before (`down`) or after. Cells without links stay.
-fn sort_row(grid: &mut LayoutGrid, positions: &mut [usize], row: usize, down: bool) {
+fn sort_row_by_links(grid: &mut LayoutGrid, positions: &mut [usize], row: usize, down: bool) {
     let middle = |cell: usize| -> Option<f64> {
         let pieces = if down { &grid.above[cell] } else { &grid.below[cell] };
         let linked_position = |piece: &usize| {
@@ -81,7 +81,7 @@ fn sort_row(grid: &mut LayoutGrid, positions: &mut [usize], row: usize, down: bo
 }
 
 /// Swaps neighbours while this removes crossings, in at most this number of rounds.
-fn swap_neighbours(grid: &mut LayoutGrid, most_rounds: usize) {
+fn swap_crossing_neighbours(grid: &mut LayoutGrid, most_rounds: usize) {
     let mut positions = grid.cell_positions();
     let mut improved = true;
     let mut rounds = 0;

@@ -17,6 +17,7 @@ const STUB_LENGTH: f64 = 11.0;
 const PORT_GAP_RANGE: (f64, f64) = (12.0, 26.0);
 /// The space between two links that run along a row.
 const TRACK_GAP: f64 = 9.0;
+/// The number of rounds in which cells move towards their preferred positions.
 const SPREAD_ROUNDS: usize = 40;
 
 /// Computes the positions of all cells and the routes of the links.
@@ -58,7 +59,7 @@ pub(super) fn position_cells(sketch: &GraphSketch, grid: &LayoutGrid) -> GraphLa
     }
 }
 
-/// Offsets of the ends of each segment from the centre of their cells.
+/// The offsets of the ends of each segment from the centre of their cells.
 struct LinkPorts {
     upper: Vec<f64>,
     lower: Vec<f64>,
@@ -145,7 +146,7 @@ fn neighbor_distances(grid: &LayoutGrid, row: &[usize], extents: &[BoxExtent]) -
     row.windows(2).map(gap).collect()
 }
 
-/// Returns the preferred position of a cell and its weight.
+/// Returns the preferred position of a cell and its weight, from its links upwards (`up`) and downwards (`down`).
 fn preferred_position(
     grid: &LayoutGrid,
     ports: &LinkPorts,
@@ -179,10 +180,10 @@ fn preferred_position(
     }
 }
 
-/// Returns the positions closest to the preferred ones (weighted least squares) that keep the gaps.
-///
-/// `wishes` contains positions with weights.
+/// Returns the positions closest to the preferred ones, by weighted least squares, that keep the minimum gaps. `wishes` contains the
+/// preferred positions with their weights.
 fn nearest_positions(wishes: &[(f64, f64)], gaps: &[f64]) -> Vec<f64> {
+    /// A group of neighbours that keep the minimum gaps, with the weighted sum of their preferred positions.
     struct Block {
         sum: f64,
         weight: f64,
@@ -212,9 +213,9 @@ fn nearest_positions(wishes: &[(f64, f64)], gaps: &[f64]) -> Vec<f64> {
     places.zip(offsets).map(|(place, offset)| place + offset).collect()
 }
 
-/// Tracks below each row for links between two boxes of the row. Overlapping links have separate tracks.
+/// The tracks below each row for links between two boxes of the row. Overlapping links have separate tracks.
 struct LinkTracks {
-    /// For each link its track, from 0; links between rows have none.
+    /// The track of each link, from 0. Links between different rows have no track.
     link_tracks: Vec<usize>,
     /// The number of tracks below the cells of each row.
     counts: Vec<usize>,
@@ -258,7 +259,7 @@ impl LinkTracks {
     }
 }
 
-/// Position of a row.
+/// The start and the end of a row, along the direction of the rows.
 #[derive(Debug, Clone, Copy)]
 struct RowBand {
     start: f64,
@@ -293,7 +294,7 @@ fn compute_bands(
     bands
 }
 
-/// Data for the routes of links.
+/// A router that computes the routes of links from the positions of cells.
 struct LinkRouter<'a> {
     grid: &'a LayoutGrid,
     extents: &'a [BoxExtent],
@@ -363,7 +364,7 @@ impl LinkRouter<'_> {
         self.bands[row].start == self.bands[row].end
     }
 
-    /// Computes the route between two boxes of one row: down, along a track, and up.
+    /// Computes the route between two boxes of one row: down, along a track, and up. `track` is the index of the track.
     fn route_below_row(&self, chain: &LinkChain, bends: [usize; 2], track: usize) -> Vec<RouteLeg> {
         let band = self.bands[self.grid.cells[bends[0]].row];
         let along = band.cells + (track + 1) as f64 * TRACK_GAP;

@@ -1,8 +1,8 @@
-//! The drawing area: converts positions of the layout to positions in the picture.
+//! The drawing area, which converts positions of the layout to positions in the picture.
 
 use super::super::layout::{BoxExtent, LayoutPoint, LinkRoute, PlacedBox, RouteLeg};
 
-/// Direction in which rows follow each other.
+/// The direction in which rows follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LayoutDirection {
     /// From top to bottom.
@@ -14,7 +14,7 @@ pub(super) enum LayoutDirection {
 /// A width and a height, in pixels.
 pub(super) type PixelSize = (f64, f64);
 
-/// Origin and direction of the layout in the picture.
+/// The conversion from layout points to pixels of the picture: an origin and a direction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SvgCanvas {
     /// The direction.
@@ -41,7 +41,7 @@ impl LayoutDirection {
     }
 
     /// Converts a size of the layout to a width and a height.
-    pub(super) fn to_size(self, extent: BoxExtent) -> PixelSize {
+    pub(super) fn to_picture_size(self, extent: BoxExtent) -> PixelSize {
         match self {
             Self::Down => (extent.breadth, extent.depth),
             Self::Right => (extent.depth, extent.breadth),
@@ -63,11 +63,12 @@ impl SvgCanvas {
     pub(super) fn picture_rectangle(&self, area: &PlacedBox) -> ((f64, f64), PixelSize) {
         (
             self.picture_point(area.start_corner()),
-            self.direction.to_size(area.extent),
+            self.direction.to_picture_size(area.extent),
         )
     }
 
-    /// Converts a route to SVG path data that ends `short` pixels early. Returns the end with the direction of the last leg, too.
+    /// Converts a route to SVG path data that ends `short` pixels early. Returns the path, the end of the full route, and the direction of
+    /// the last leg along the layout: 1.0 or -1.0.
     pub(super) fn shortened_path_data(&self, route: &LinkRoute, short: f64) -> (String, LayoutPoint, f64) {
         let mut data = String::new();
         let mut current_point = LayoutPoint::default();

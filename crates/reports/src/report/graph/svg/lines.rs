@@ -1,4 +1,4 @@
-//! An arrow as a line with a head, and its label.
+//! The arrows of dependencies, with their heads and labels.
 
 use super::super::layout::{LayoutPoint, LinkRoute};
 use super::super::{DependencyArrow, DependencyTrigger, GraphPicture};
@@ -6,11 +6,14 @@ use super::canvas::{PixelSize, SvgCanvas, round_to_half};
 use super::escape_xml;
 use super::words;
 
-const LINE: f64 = 15.0;
-const COLUMNS: usize = 30;
-const RING: f64 = 4.5;
+/// The height of a line of a label, in pixels.
+const LABEL_LINE_HEIGHT: f64 = 15.0;
+/// The maximum number of characters of a line of a label.
+const MAX_LABEL_COLUMNS: usize = 30;
+/// The radius of the circle at the end of an arrow, which means that one of several dependencies is enough.
+const RING_RADIUS: f64 = 4.5;
 
-/// Label of an arrow in lines.
+/// The label of an arrow: lines of text, each with its CSS class.
 pub(super) struct ArrowLabel {
     lines: Vec<(&'static str, String)>,
 }
@@ -20,7 +23,9 @@ impl ArrowLabel {
     pub(super) fn new(arrow: &DependencyArrow) -> Self {
         let ending = arrow.ending.trigger_words().map(|words| ("ending", words.to_owned()));
         let condition = arrow.condition.as_ref().map(|text| format!("if {}", text.trim()));
-        let condition = condition.iter().flat_map(|text| words::wrap_text(text, COLUMNS, 3));
+        let condition = condition
+            .iter()
+            .flat_map(|text| words::wrap_text(text, MAX_LABEL_COLUMNS, 3));
         let limit = arrow.limit_label().map(|line| ("note", line));
         let story = arrow.start_count_label().map(|line| ("story", line));
         Self {
@@ -36,12 +41,12 @@ impl ArrowLabel {
     /// Returns the size of the label. Returns `None` if the label is empty.
     pub(super) fn label_size(&self) -> Option<PixelSize> {
         let widths = self.lines.iter().map(|(class, line)| match *class {
-            "condition" => words::text_width(line, 6.7),
-            "story" => words::text_width(line, 7.2),
-            _ => words::text_width(line, 6.8),
+            "condition" => words::estimate_text_width(line, 6.7),
+            "story" => words::estimate_text_width(line, 7.2),
+            _ => words::estimate_text_width(line, 6.8),
         });
         let width = widths.reduce(f64::max)?;
-        Some((width + 12.0, self.lines.len() as f64 * LINE + 4.0))
+        Some((width + 12.0, self.lines.len() as f64 * LABEL_LINE_HEIGHT + 4.0))
     }
 
     /// Draws the label over its line.
@@ -67,7 +72,7 @@ impl ArrowLabel {
             text.push_str(&format!(
                 "<text class=\"{class}\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
                 round_to_half(x),
-                round_to_half(top + at as f64 * LINE + 13.0),
+                round_to_half(top + at as f64 * LABEL_LINE_HEIGHT + 13.0),
                 escape_xml(line)
             ));
         }
@@ -82,14 +87,14 @@ pub(super) fn draw_arrow(
     route: &LinkRoute,
     canvas: &SvgCanvas,
 ) -> String {
-    let (data, end, step) = canvas.shortened_path_data(route, if arrow.any_of { 2.0 * RING } else { 7.0 });
+    let (data, end, step) = canvas.shortened_path_data(route, if arrow.any_of { 2.0 * RING_RADIUS } else { 7.0 });
     let head = if arrow.any_of {
         let (x, y) = canvas.picture_point(LayoutPoint {
-            along: end.along - step * RING,
+            along: end.along - step * RING_RADIUS,
             ..end
         });
         format!(
-            "<circle class=\"ring\" cx=\"{}\" cy=\"{}\" r=\"{RING}\"/>",
+            "<circle class=\"ring\" cx=\"{}\" cy=\"{}\" r=\"{RING_RADIUS}\"/>",
             round_to_half(x),
             round_to_half(y)
         )
@@ -111,11 +116,14 @@ pub(super) fn draw_arrow(
     )
 }
 
-/// Draws an entry of the legend: a short line in this style, and its meaning.
+/// Draws an entry of the legend at this position: a short line in the style of the CSS class, and its meaning.
 pub(super) fn draw_legend_sample(class: &str, meaning: &str, x: f64, y: f64) -> String {
     let (end, text) = (x + 36.0, x + 48.0);
     let head = if class.contains("any-of") {
-        format!("<circle class=\"ring\" cx=\"{}\" cy=\"{y}\" r=\"{RING}\"/>", end - RING)
+        format!(
+            "<circle class=\"ring\" cx=\"{}\" cy=\"{y}\" r=\"{RING_RADIUS}\"/>",
+            end - RING_RADIUS
+        )
     } else {
         let back = end - 9.0;
         format!(

@@ -1,7 +1,7 @@
-//! SVG: a picture for every browser, without other files.
+//! The graph as an SVG picture without other files.
 //!
-//! It refers to no external font, picture or style, contains no script, and has no ids, so that one page can contain
-//! several pictures. Its style follows the reader's choice of light or dark.
+//! The picture refers to no external font, picture or style, contains no script, and has no ids, so that one page can contain several
+//! pictures. Its style follows the reader's choice of light or dark.
 
 mod canvas;
 mod lines;
@@ -22,13 +22,16 @@ use shapes::NodeFigure;
 
 /// The style of the picture, for a page that has pictures without a style of their own.
 pub const SVG_STYLE: &str = include_str!("style.css");
-/// If a picture is wider than this number of pixels, it is drawn from left to right if that makes it narrower.
+/// The maximum width of a picture from top to bottom, in pixels. A wider picture is drawn from left to right if that is narrower.
 const MAX_DOWNWARD_WIDTH: f64 = 1400.0;
-const MARGIN: f64 = 20.0;
-const HEADING: f64 = 26.0;
-const LEGEND_LINE: f64 = 20.0;
+/// The margin of the picture, in pixels.
+const PICTURE_MARGIN: f64 = 20.0;
+/// The height of the heading, in pixels.
+const HEADING_HEIGHT: f64 = 26.0;
+/// The height of a line of the legend, in pixels.
+const LEGEND_LINE_HEIGHT: f64 = 20.0;
 
-/// The error of a graph that is too large for a picture.
+/// An error that a graph is too large for a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphTooLargeError {
     /// The number of agents.
@@ -50,7 +53,7 @@ impl fmt::Display for GraphTooLargeError {
 }
 
 impl GraphTooLargeError {
-    /// Advice in the error.
+    /// The advice in the error.
     pub const ADVICE: &str = "use the format `dot` with a program such as Graphviz, or the format `ascii`";
 
     /// Draws a picture with the error, for documents that always have a picture.
@@ -76,25 +79,25 @@ pub fn render_svg(picture: &GraphPicture) -> Result<String, GraphTooLargeError> 
     };
     let (direction, layout) = choose_layout(&figures, &labels, &picture.arrows).ok_or(too_large)?;
     let legend = legend_entries(picture);
-    let (breadth, depth) = direction.to_size(layout.extent);
+    let (breadth, depth) = direction.to_picture_size(layout.extent);
     let titles = [
-        words::text_width(&picture.title, 10.0),
-        words::text_width(picture.subtitle.as_deref().unwrap_or(""), 6.8),
+        words::estimate_text_width(&picture.title, 10.0),
+        words::estimate_text_width(picture.subtitle.as_deref().unwrap_or(""), 6.8),
     ];
     let texts = legend
         .iter()
-        .map(|(_, text)| 50.0 + words::text_width(text, 6.8))
+        .map(|(_, text)| 50.0 + words::estimate_text_width(text, 6.8))
         .chain(titles);
     let widest = texts.fold(breadth, f64::max);
-    let head = MARGIN + HEADING + if picture.subtitle.is_some() { 18.0 } else { 0.0 };
+    let head = PICTURE_MARGIN + HEADING_HEIGHT + if picture.subtitle.is_some() { 18.0 } else { 0.0 };
     let canvas = SvgCanvas {
         direction,
-        left: MARGIN + (widest - breadth) / 2.0,
+        left: PICTURE_MARGIN + (widest - breadth) / 2.0,
         top: head + 4.0,
     };
-    let width = widest + 2.0 * MARGIN;
+    let width = widest + 2.0 * PICTURE_MARGIN;
     let below = canvas.top + depth + 14.0;
-    let height = below + legend.len() as f64 * LEGEND_LINE + MARGIN / 2.0;
+    let height = below + legend.len() as f64 * LEGEND_LINE_HEIGHT + PICTURE_MARGIN / 2.0;
 
     let mut text = render_svg_start(picture, width.ceil(), height.ceil());
     for (arrow, route) in picture.arrows.iter().zip(&layout.routes) {
@@ -107,8 +110,8 @@ pub fn render_svg(picture: &GraphPicture) -> Result<String, GraphTooLargeError> 
         text.push_str(&label.draw_label(picture, arrow, route, &canvas));
     }
     for (at, (class, meaning)) in legend.iter().enumerate() {
-        let y = below + (at as f64 + 0.5) * LEGEND_LINE;
-        text.push_str(&lines::draw_legend_sample(class, meaning, MARGIN, y));
+        let y = below + (at as f64 + 0.5) * LEGEND_LINE_HEIGHT;
+        text.push_str(&lines::draw_legend_sample(class, meaning, PICTURE_MARGIN, y));
     }
     Ok(text + "</svg>\n")
 }
@@ -156,15 +159,15 @@ fn render_svg_start(picture: &GraphPicture, width: f64, height: f64) -> String {
          height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
          <title>{title}: who listens to whom</title>\n<desc>{}</desc>\n<style>\n{SVG_STYLE}</style>\n\
          <rect class=\"ground\" width=\"{width}\" height=\"{height}\"/>\n\
-         <text class=\"heading\" x=\"{MARGIN}\" y=\"{}\">{title}</text>\n",
+         <text class=\"heading\" x=\"{PICTURE_MARGIN}\" y=\"{}\">{title}</text>\n",
         // For screen readers; the lines stay separate.
         escape_xml(&render_ascii(picture)).replace("&#10;", "\n"),
-        MARGIN + 14.0,
+        PICTURE_MARGIN + 14.0,
     );
     if let Some(subtitle) = &picture.subtitle {
         text.push_str(&format!(
-            "<text class=\"note\" x=\"{MARGIN}\" y=\"{}\">{}</text>\n",
-            MARGIN + 34.0,
+            "<text class=\"note\" x=\"{PICTURE_MARGIN}\" y=\"{}\">{}</text>\n",
+            PICTURE_MARGIN + 34.0,
             escape_xml(subtitle)
         ));
     }

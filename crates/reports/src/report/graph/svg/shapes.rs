@@ -1,4 +1,4 @@
-//! An agent as a shape with text.
+//! The shapes of agents, with their text.
 
 use super::super::layout::PlacedBox;
 use super::super::{NodeActivity, NodeShape, PictureNode};
@@ -6,14 +6,18 @@ use super::canvas::{PixelSize, SvgCanvas, round_to_half};
 use super::escape_xml;
 use super::words;
 
-const NAME_LINE: f64 = 19.0;
-const NOTE_LINE: f64 = 15.5;
-const PADDING: (f64, f64) = (16.0, 9.0);
-/// The slope of the sides of a slanted shape.
-const SLANT: f64 = 12.0;
-const COLUMNS: usize = 28;
+/// The height of a line of the name, in pixels.
+const NAME_LINE_HEIGHT: f64 = 19.0;
+/// The height of a line of a note, in pixels.
+const NOTE_LINE_HEIGHT: f64 = 15.5;
+/// The horizontal and the vertical space between the text and the outline, in pixels.
+const FIGURE_PADDING: (f64, f64) = (16.0, 9.0);
+/// The horizontal offset of a slanted side, in pixels.
+const SIDE_SLANT: f64 = 12.0;
+/// The maximum number of characters of a line of the name.
+const MAX_FIGURE_COLUMNS: usize = 28;
 
-/// Figure of an agent without its position.
+/// The figure of an agent: its shape and its lines of text, without a position.
 pub(super) struct NodeFigure<'a> {
     node: &'a PictureNode,
     lines: Vec<(&'static str, String)>,
@@ -23,12 +27,15 @@ impl<'a> NodeFigure<'a> {
     /// Breaks the texts of the agent into lines.
     pub(super) fn new(node: &'a PictureNode) -> Self {
         let classed = |class: &'static str, lines: Vec<String>| lines.into_iter().map(move |line| (class, line));
-        let notes = node.notes.iter().map(|note| words::wrap_text(note, COLUMNS + 4, 2));
+        let notes = node
+            .notes
+            .iter()
+            .map(|note| words::wrap_text(note, MAX_FIGURE_COLUMNS + 4, 2));
         let run_data = node
             .run_data
             .iter()
-            .map(|run_data| words::wrap_text(&run_data.describe(), COLUMNS + 4, 4));
-        let lines = classed("name", words::wrap_text(&node.name, COLUMNS, 2))
+            .map(|run_data| words::wrap_text(&run_data.describe(), MAX_FIGURE_COLUMNS + 4, 4));
+        let lines = classed("name", words::wrap_text(&node.name, MAX_FIGURE_COLUMNS, 2))
             .chain(classed("note", vec![node.shape.kind_word().to_owned()]))
             .chain(notes.flat_map(|lines| classed("note", lines)))
             .chain(run_data.flat_map(|lines| classed("fate", lines)))
@@ -39,17 +46,17 @@ impl<'a> NodeFigure<'a> {
     /// Returns the size of the figure in pixels.
     pub(super) fn figure_size(&self) -> PixelSize {
         let widths = self.lines.iter().map(|(class, line)| match *class {
-            "name" => words::text_width(line, 9.3),
-            "fate" => words::text_width(line, 7.2),
-            _ => words::text_width(line, 6.6),
+            "name" => words::estimate_text_width(line, 9.3),
+            "fate" => words::estimate_text_width(line, 7.2),
+            _ => words::estimate_text_width(line, 6.6),
         });
         let sides = match self.node.shape {
-            NodeShape::Input | NodeShape::Ensemble => SLANT,
+            NodeShape::Input | NodeShape::Ensemble => SIDE_SLANT,
             NodeShape::Script | NodeShape::Llm | NodeShape::External | NodeShape::Tool => 0.0,
         };
-        let width = widths.fold(64.0, f64::max) + 2.0 * (PADDING.0 + sides);
+        let width = widths.fold(64.0, f64::max) + 2.0 * (FIGURE_PADDING.0 + sides);
         let height: f64 = self.lines.iter().map(|(class, _)| line_height(class)).sum();
-        (width, height + 2.0 * PADDING.1)
+        (width, height + 2.0 * FIGURE_PADDING.1)
     }
 
     /// Draws the figure at its position.
@@ -107,12 +114,16 @@ impl<'a> NodeFigure<'a> {
     }
 }
 
-/// Offsets of the shapes of a stack behind the front one, the last one first.
+/// The offsets of the shapes of a stack behind the front one, the last one first.
 const STACK_OFFSETS: &[f64] = &[6.0, 3.0];
 
 /// Returns the height of a line with this CSS class.
 fn line_height(class: &str) -> f64 {
-    if class == "name" { NAME_LINE } else { NOTE_LINE }
+    if class == "name" {
+        NAME_LINE_HEIGHT
+    } else {
+        NOTE_LINE_HEIGHT
+    }
 }
 
 /// Draws one shape at a position with a size.
@@ -126,9 +137,9 @@ fn draw_outline(shape: NodeShape, (x, y): (f64, f64), (width, height): PixelSize
         NodeShape::Llm | NodeShape::External => rectangle((height / 2.0).min(22.0)),
         NodeShape::Input => format!(
             "<path {class} d=\"M{},{y} H{} L{},{} H{x} Z\"/>",
-            x + SLANT,
+            x + SIDE_SLANT,
             x + width,
-            x + width - SLANT,
+            x + width - SIDE_SLANT,
             y + height
         ),
         NodeShape::Ensemble => format!(

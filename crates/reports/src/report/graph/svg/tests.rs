@@ -252,7 +252,7 @@ fn there_is_room_for_all_words() {
     assert!(box_top > heading, "{narrow}");
     let legend = "<text class=\"legend\"";
     assert!(number(&narrow, legend, "y") + 4.0 < height, "{narrow}");
-    let meaning = words::text_width("feedback: not needed before the first execution", 6.8);
+    let meaning = words::estimate_text_width("feedback: not needed before the first execution", 6.8);
     assert!(number(&narrow, legend, "x") + meaning < width, "{narrow}");
 
     picture.title = "a title that is longer than what it is about, by far and for no reason".to_owned();
@@ -260,8 +260,14 @@ fn there_is_room_for_all_words() {
     picture.subtitle = Some(subtitle.to_owned());
     let broad = draw(&picture);
     let width = number(&broad, "<svg", "width");
-    assert!(MARGIN + words::text_width(&picture.title, 10.0) < width, "{broad}");
-    assert!(MARGIN + words::text_width(subtitle, 6.8) < width, "{broad}");
+    assert!(
+        PICTURE_MARGIN + words::estimate_text_width(&picture.title, 10.0) < width,
+        "{broad}"
+    );
+    assert!(
+        PICTURE_MARGIN + words::estimate_text_width(subtitle, 6.8) < width,
+        "{broad}"
+    );
     let note = number(&broad, "<text class=\"note\"", "y");
     assert!(number(&broad, "<rect class=\"shape script\"", "y") > note, "{broad}");
 }
@@ -340,7 +346,7 @@ fn long_words_are_broken_and_the_whole_is_kept_for_the_pointer() {
         ]
     );
     assert_eq!(words::wrap_text("short", 30, 3), ["short"]);
-    assert!((words::text_width("a字", 10.0) - 30.0).abs() < 0.01);
+    assert!((words::estimate_text_width("a字", 10.0) - 30.0).abs() < 0.01);
     assert_eq!(words::wrap_text("字字字字字", 4, 2), ["字字", "字…"]);
     let mut long = arrow(0, 1);
     long.condition = Some(condition.to_owned());

@@ -1,11 +1,11 @@
-//! The width of text, and line breaks.
+//! The width of texts, and line breaks.
 //!
-//! The font is not known when the picture is made, so widths are estimated generously.
+//! The font is unknown when the picture is rendered, so widths are estimated generously.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Returns the width of a text in pixels. `each` is the width of a normal character.
-pub(super) fn text_width(text: &str, each: f64) -> f64 {
+/// Estimates the width of a text in pixels. `each` is the width of a normal character.
+pub(super) fn estimate_text_width(text: &str, each: f64) -> f64 {
     text.width() as f64 * each
 }
 
@@ -35,7 +35,7 @@ pub(super) fn wrap_text(text: &str, columns: usize, most: usize) -> Vec<String> 
     lines
 }
 
-/// Part of a word in a line.
+/// A word or a part of a long word in a line.
 struct WordPiece {
     text: String,
     starts_a_word: bool,

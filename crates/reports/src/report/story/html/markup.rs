@@ -1,4 +1,4 @@
-//! HTML output: every text from outside is passed through [`escape_html`].
+//! The escaping of HTML: every text from outside is passed through [`escape_html`].
 
 /// Escapes text for HTML content and attributes.
 pub(super) fn escape_html(text: &str) -> String {
@@ -12,7 +12,7 @@ pub(super) fn escape_html(text: &str) -> String {
             '\'' => escaped.push_str("&#39;"),
             '\n' | '\t' => escaped.push(c),
             // This includes carriage returns, and characters that change the text direction.
-            c if c.is_control() || is_direction_control(c) => escaped.push('\u{fffd}'),
+            c if c.is_control() || is_text_direction_control(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }
@@ -20,12 +20,12 @@ pub(super) fn escape_html(text: &str) -> String {
 }
 
 /// Returns whether the character changes the direction of text.
-fn is_direction_control(c: char) -> bool {
+fn is_text_direction_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Renders a text with its line breaks. Long lines are wrapped, and a long text scrolls.
-pub(super) fn text_block(text: &str, class: &str) -> String {
+pub(super) fn render_text_block(text: &str, class: &str) -> String {
     let text = text.replace("\r\n", "\n");
     // A scrolling block can be reached with the keyboard.
     format!(

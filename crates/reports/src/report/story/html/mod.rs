@@ -12,13 +12,14 @@ use super::shared_lines::{format_utc, totals_lines};
 use crate::report::replacements::describe_replacements;
 use ensemble_core::conversation::RunEnded;
 use ensemble_history::story::{ModelExchange, RunStory, StoryExecution};
-use ensemble_history::{RunDriver, RunState};
+use ensemble_history::{DriverProcess, RunState};
 use ensemble_language::data::RunContext;
-use markup::{escape_html, text_block};
+use markup::{escape_html, render_text_block};
 
-const STYLE: &str = include_str!("style.css");
+/// The CSS of the page.
+const PAGE_STYLE: &str = include_str!("style.css");
 
-/// Recorded run for an exported document.
+/// A recorded run with everything that an exported document shows.
 #[derive(Debug, Clone, Copy)]
 pub struct ExportedRun<'a> {
     /// The events of the run.
@@ -30,7 +31,7 @@ pub struct ExportedRun<'a> {
     /// The messages between its agents and their models.
     pub exchanges: &'a [ModelExchange],
     /// The process that executes the run.
-    pub driver: RunDriver,
+    pub driver: DriverProcess,
     /// The graph in the format of the document.
     pub graph: &'a str,
 }
@@ -51,11 +52,11 @@ impl ExportedRun<'_> {
         self.exchanges.iter().filter(is_its).collect()
     }
 
-    /// Returns the state of the run as text, and its colour.
-    pub fn outcome_with_color(&self) -> (String, &'static str) {
+    /// Returns the state of the run as text, and the CSS class of its colour.
+    pub fn state_with_color(&self) -> (String, &'static str) {
         let state = self.story.history.run_state(self.driver);
         match (state, self.driver) {
-            (RunState::Running, RunDriver::Process(process)) => (format!("{state} (process {process})"), "open"),
+            (RunState::Running, DriverProcess::Process(process)) => (format!("{state} (process {process})"), "open"),
             (RunState::Running | RunState::Waiting, _) => (state.to_string(), "open"),
             (RunState::Interrupted, _) => (format!("{state}: the process of the run has ended"), "failed"),
             (RunState::Ended(_), _) if self.story.end_event().is_some_and(RunEnded::is_success) => {
@@ -73,7 +74,7 @@ fn execution_anchor(turn: u32, execution: &StoryExecution) -> String {
     format!("turn-{turn}-{}", escape_html(&execution.agent))
 }
 
-/// Renders the page.
+/// Renders the run as an HTML page without scripts or external files.
 pub fn render_html(run: &ExportedRun) -> String {
     let started = run.story.start_event();
     let name = started.map_or("", |started| &*started.ensemble);
@@ -83,11 +84,11 @@ pub fn render_html(run: &ExportedRun) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{} · {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
+         <title>{} · {}</title>\n<style>\n{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n",
         escape_html(name),
         escape_html(id),
     );
-    text.push_str(&render_head(run, name));
+    text.push_str(&render_page_head(run, name));
     text.push_str(&render_section("Graph", &format!("<figure>{}</figure>\n", run.graph)));
     text.push_str(&render_section("Timeline", &timeline::render_timeline(run)));
     text.push_str(&render_section("What happened", &turns::render_events(run)));
@@ -107,20 +108,20 @@ fn render_section(title: &str, body: &str) -> String {
     format!("<section>\n<h2>{title}</h2>\n{body}</section>\n")
 }
 
-/// Renders the name, the outcome and the totals.
-fn render_head(run: &ExportedRun, name: &str) -> String {
+/// Renders the head of the page: the name, the outcome and the totals.
+fn render_page_head(run: &ExportedRun, name: &str) -> String {
     let story = run.story;
-    let (outcome, class) = run.outcome_with_color();
+    let (outcome, class) = run.state_with_color();
     let mut text = format!(
         "<header>\n<h1>{} <span class=\"outcome {class}\">{}</span></h1>\n",
         escape_html(name),
         escape_html(&outcome)
     );
     if let Some(detail) = story.end_event().and_then(|ended| ended.detail.as_ref()) {
-        text.push_str(&text_block(detail, "text detail"));
+        text.push_str(&render_text_block(detail, "text detail"));
     }
     text.push_str("<dl class=\"facts\">\n");
-    for (label, fact) in header_entries(run) {
+    for (label, fact) in list_header_entries(run) {
         text.push_str(&format!("<div><dt>{label}</dt><dd>{}</dd></div>\n", escape_html(&fact)));
     }
     text.push_str("</dl>\n");
@@ -129,7 +130,10 @@ fn render_head(run: &ExportedRun, name: &str) -> String {
         .map(|started| &started.input)
         .filter(|input| !input.is_empty())
     {
-        text.push_str(&format!("<p class=\"label\">input</p>\n{}", text_block(input, "text")));
+        text.push_str(&format!(
+            "<p class=\"label\">input</p>\n{}",
+            render_text_block(input, "text")
+        ));
     }
     let start_context = story.start_event().map(|started| &started.context);
     if let Some(start_context) = start_context.filter(|given| !given.is_empty()) {
@@ -167,13 +171,13 @@ fn render_head(run: &ExportedRun, name: &str) -> String {
 }
 
 /// Returns the names and values at the head of a document.
-pub(super) fn header_entries(run: &ExportedRun) -> Vec<(&'static str, String)> {
+pub(super) fn list_header_entries(run: &ExportedRun) -> Vec<(&'static str, String)> {
     let story = run.story;
     let mut facts = Vec::new();
     if let Some(started) = story.start_event() {
         facts.push(("run", started.run_id.to_string()));
         if let Some(origin) = &started.forked_from {
-            facts.push(origin.describe());
+            facts.push(origin.describe_origin());
         }
     }
     if let Some(started_at) = story.history.started_at() {

@@ -1,8 +1,8 @@
-//! The events of the run, turn by turn.
+//! The events of a run as HTML, turn by turn.
 
 use serde_json::Value;
 
-use super::markup::{escape_html, text_block};
+use super::markup::{escape_html, render_text_block};
 use super::{ExportedRun, exchanges, execution_anchor};
 use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_counts};
 use crate::report::parts::{PartsSummary, list_part_warnings};
@@ -11,7 +11,7 @@ use crate::report::story::shared_lines::{
     describe_interruption, format_context_values, format_utc, render_answered_question, render_decision,
     render_inner_answers, render_permission_question,
 };
-use ensemble_core::conversation::PartEnded;
+use ensemble_core::conversation::PartAttemptEnded;
 use ensemble_history::OutputView;
 use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
@@ -27,7 +27,7 @@ fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
         StoryEvent::Message { text, .. } => {
             format!(
                 "<section class=\"said\"><h3>you</h3>{}</section>\n",
-                text_block(text, "text")
+                render_text_block(text, "text")
             )
         }
         StoryEvent::ContextGiven { context, at } => {
@@ -35,7 +35,7 @@ fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
         }
         StoryEvent::Interrupted { cause, at } => render_timed_note(&describe_interruption(cause), at),
         StoryEvent::Resumed { at } => render_timed_note("resumed", at),
-        StoryEvent::Ended { ended, at } => render_timed_note(&ended.to_sentence().0, at),
+        StoryEvent::Ended { ended, at } => render_timed_note(&ended.to_outcome_sentence().0, at),
     }
 }
 
@@ -104,9 +104,9 @@ fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecut
         "<article class=\"execution {class}\" id=\"{}\">\n<h4><span class=\"sign\">{sign}</span> {}{again} <small>{}</small></h4>\n",
         execution_anchor(turn.turn, execution),
         escape_html(&execution.agent),
-        escape_html(&execution_facts(run, execution).join(" · ")),
+        escape_html(&list_execution_facts(run, execution).join(" · ")),
     );
-    text.push_str(&render_circumstances(execution));
+    text.push_str(&render_execution_circumstances(execution));
     text.push_str(&exchanges::render_exchanges(
         &run.exchanges_of_execution(turn.turn, execution),
         run.exchanges,
@@ -120,7 +120,7 @@ fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecut
             "<p class=\"failure\">failed ({})</p>\n",
             failure_kind_word(failure.kind)
         ));
-        text.push_str(&text_block(&failure.error, "text failure"));
+        text.push_str(&render_text_block(&failure.error, "text failure"));
     }
     if let Some(output) = execution.output() {
         text.push_str(&render_output(output));
@@ -131,7 +131,7 @@ fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecut
             "<p class=\"label\">{} is waiting for an answer</p>\n",
             escape_html(&address)
         ));
-        text.push_str(&text_block(&request.question.prompt, "text question"));
+        text.push_str(&render_text_block(&request.question.prompt, "text question"));
         for choice in &request.question.choices {
             text.push_str(&format!("<p class=\"choice\">· {}</p>\n", escape_html(choice)));
         }
@@ -139,7 +139,7 @@ fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecut
     if let Some(finished) = &execution.finish_event {
         if !finished.stderr.trim().is_empty() {
             text.push_str("<p class=\"label\">stderr</p>\n");
-            text.push_str(&text_block(&finished.stderr, "text stderr"));
+            text.push_str(&render_text_block(&finished.stderr, "text stderr"));
         }
     }
     let own_warnings = execution.finish_event.iter().flat_map(|finished| &finished.warnings);
@@ -150,12 +150,12 @@ fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecut
 }
 
 /// Renders the counts, and each part with its result in a collapsed block.
-fn render_parts(parts: &PartsSummary<'_>, ended: &[PartEnded], is_over: bool) -> String {
-    let counts = escape_html(&parts.counts_text(is_over));
+fn render_parts(parts: &PartsSummary<'_>, ended: &[PartAttemptEnded], is_over: bool) -> String {
+    let counts = escape_html(&parts.render_part_counts(is_over));
     let mut text = format!("<details class=\"parts\"><summary>{counts}</summary>\n<dl>\n");
     for part in ended {
         let result = match (part.failure(), part.output()) {
-            (Some(failure), _) => text_block(&format!("failed: {}", failure.error), "text failure"),
+            (Some(failure), _) => render_text_block(&format!("failed: {}", failure.error), "text failure"),
             (None, Some(output)) => render_value(output),
             (None, None) => String::new(),
         };
@@ -169,7 +169,7 @@ fn render_parts(parts: &PartsSummary<'_>, ended: &[PartEnded], is_over: bool) ->
 }
 
 /// Lists the kind, duration and usage of an execution.
-fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String> {
+fn list_execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String> {
     let mut about: Vec<String> = run
         .agent_kind(&execution.agent)
         .map(str::to_owned)
@@ -184,12 +184,12 @@ fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String>
     if let Some(usage) = execution.total_usage() {
         about.extend(render_token_counts(&usage));
     }
-    about.extend(execution.answer_author());
+    about.extend(execution.describe_answer_author());
     about
 }
 
-/// Renders the request, the inputs, and the failed attempts of an execution.
-fn render_circumstances(execution: &StoryExecution) -> String {
+/// Renders the read outputs, the request, the answers and decisions, and the attempts of an execution.
+fn render_execution_circumstances(execution: &StoryExecution) -> String {
     let mut text = String::new();
     if !execution.reads.is_empty() {
         let reads: Vec<String> = execution
@@ -263,8 +263,8 @@ fn render_output(output: &Value) -> String {
 /// Renders a string unchanged, other values as JSON.
 pub(super) fn render_value(value: &Value) -> String {
     match value {
-        Value::String(text) => text_block(text, "text"),
-        Value::Array(_) | Value::Object(_) => text_block(&format!("{value:#}"), "json"),
+        Value::String(text) => render_text_block(text, "text"),
+        Value::Array(_) | Value::Object(_) => render_text_block(&format!("{value:#}"), "json"),
         short => format!("<code>{}</code>", escape_html(&short.to_string())),
     }
 }
