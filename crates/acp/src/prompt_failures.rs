@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ensemble_core::conversation::{Event, FailedWork, WorkCounts, is_nested_failure};
+use ensemble_core::conversation::{AgentWorkCounts, Event, FailureCounts, is_nested_failure_warning};
 use ensemble_history::{AgentTotals, RunTotals};
 
 /// Failed parts and tool calls since the latest prompt, also of nested runs.
@@ -31,7 +31,7 @@ impl PromptFailures {
         };
         let warnings = warnings.iter().map(|warning| format!("{address}: {warning}"));
         self.nested_failures
-            .extend(warnings.filter(|warning| is_nested_failure(warning)));
+            .extend(warnings.filter(|warning| is_nested_failure_warning(warning)));
     }
 
     /// Returns a sentence for each agent with failed parts or tool calls, and for each failure of a nested run.
@@ -42,7 +42,7 @@ impl PromptFailures {
             Some(subtract_earlier_work(name, before, *now))
         });
         let mut sentences: Vec<String> = own_work
-            .flat_map(|work| work.list_sentences().collect::<Vec<_>>())
+            .flat_map(|work| work.list_failure_sentences().collect::<Vec<_>>())
             .collect();
         let mut nested = self.nested_failures.clone();
         nested.sort_unstable();
@@ -52,14 +52,14 @@ impl PromptFailures {
 }
 
 /// Returns the parts and tool calls of an agent since it had the earlier totals.
-fn subtract_earlier_work(agent: &Arc<str>, before: AgentTotals, now: AgentTotals) -> FailedWork {
-    FailedWork {
+fn subtract_earlier_work(agent: &Arc<str>, before: AgentTotals, now: AgentTotals) -> AgentWorkCounts {
+    AgentWorkCounts {
         agent: agent.clone(),
-        parts: WorkCounts {
+        parts: FailureCounts {
             failed: now.parts.failed_parts.saturating_sub(before.parts.failed_parts),
             count: now.parts.listed_parts.saturating_sub(before.parts.listed_parts),
         },
-        tool_calls: WorkCounts {
+        tool_calls: FailureCounts {
             failed: now.tool_calls.failed.saturating_sub(before.tool_calls.failed),
             count: now.tool_calls.count.saturating_sub(before.tool_calls.count),
         },

@@ -27,7 +27,7 @@ use tokio::task::{LocalSet, spawn_local};
 use crate::protocol::{self, SessionParameters};
 use crate::session::{AcpSession, ActivePrompt};
 use crate::turn::{SessionPrompt, find_recorded_question, send_session_update};
-use crate::updates::{SentUpdates, SessionUpdate, session_title};
+use crate::updates::{SessionUpdate, SessionUpdateTracker, session_title};
 use crate::wire::{ClientWire, RpcError, UnreadableLine, spawn_reader, spawn_writer};
 
 /// The maximum time for the client to read the remaining messages at the end.
@@ -356,9 +356,9 @@ impl AcpServer {
     /// Applies all records of the run to a session from its beginning. `is_told` sends their updates and the question that
     /// waits for the next prompt.
     async fn replay_records(&self, session: &AcpSession, read: &Ensemble, is_told: bool) -> Result<(), RpcError> {
-        let events = session.service.recorded_events(&session.id).await;
-        let pending = session.service.pending_requests(&session.id).await;
-        let mut story = SentUpdates::new(session.id.clone(), read);
+        let events = session.service.read_records_with_nested(&session.id).await;
+        let pending = session.service.load_pending_requests(&session.id).await;
+        let mut story = SessionUpdateTracker::new(session.id.clone(), read);
         let mut updates: Vec<SessionUpdate> = Vec::new();
         session.has_told_unused.set(!is_told);
         updates.extend(session.unused_servers_update());
@@ -403,7 +403,7 @@ impl AcpServer {
 
 /// Finds a pending question among the questions that the run of the session asks in this process.
 fn find_open_question(session: &AcpSession, pending: &PendingRequest) -> Option<QuestionRequest> {
-    let open = session.service.open_requests(&session.id).into_iter();
+    let open = session.service.live_open_requests(&session.id).into_iter();
     let mut questions = open.filter_map(|open| match open {
         OperatorRequest::Question(question) => Some(question),
         OperatorRequest::Permission(_) => None,

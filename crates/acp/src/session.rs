@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::protocol::{SessionChoice, config_options_json};
-use crate::updates::{MessageChunk, SessionUpdateTracker, SessionUpdate};
+use crate::updates::{MessageChunk, SessionUpdate, SessionUpdateTracker};
 use crate::wire::RpcError;
 
 /// The id of the choice of the ensemble.

@@ -49,13 +49,15 @@ pub(crate) fn question_key(run: &RunId, address: &RequestAddress, execution: u32
     let outer: String = run.nested_names().map(|name| format!("{name}/")).collect();
     let inside = address.segments().iter().skip(run.nested_names().count());
     let local = inside.fold(RequestAddress::default(), |local, segment| {
-        let local = local.with_agent(segment.agent.clone());
+        let local = local.append_agent(segment.agent.clone());
         let local = match &segment.part {
-            Some(part) => local.with_part(part.clone()),
+            Some(part) => local.set_last_part(part.clone()),
             None => local,
         };
         let calls = segment.calls.iter();
-        calls.fold(local, |local, call| local.with_call(call.tool.clone(), call.number))
+        calls.fold(local, |local, call| {
+            local.append_tool_call(call.tool.clone(), call.number)
+        })
     });
     format!("{outer}{local}#{execution}")
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use ensemble_core::conversation::{CompletionReason, Event, Record, RunEnded};
 use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{PendingRequest, RequestAnswer};
-use ensemble_core::store::{ReadError, RunId};
+use ensemble_core::store::{LogReadError, RunId};
 use ensemble_history::{RunState, RunSummary};
 use ensemble_language::data::RunContext;
 use ensemble_runs::{RunEvent, RunEventKind, RunEventStream};
@@ -110,7 +110,7 @@ impl SessionPrompt {
         let (service, id) = (&session.service, &session.id);
         let mut summary = self.load_run_summary().await?;
         // While a run of this process is being closed, it looks as if another process had it.
-        if summary.process.is_some() && summary.questions.is_empty() && service.open_requests(id).is_empty() {
+        if summary.process.is_some() && summary.questions.is_empty() && service.live_open_requests(id).is_empty() {
             service.wait_until_closed(id).await;
             summary = self.load_run_summary().await?;
         }
@@ -149,14 +149,14 @@ impl SessionPrompt {
                 return Ok(end);
             }
         }
-        self.continue_run(text).await
+        self.continue_with_message(text).await
     }
 
     /// Reports the records that were committed between two prompts, also by another process. The client has not seen their
     /// prompts and answers.
     async fn catch_up(&self) -> Result<(), RpcError> {
         let session = &self.session;
-        let events = session.service.recorded_events(&session.id).await;
+        let events = session.service.read_records_with_nested(&session.id).await;
         for RunEvent { run, kind } in events.map_err(RpcError::internal_error)? {
             if let RunEventKind::Committed(record) = kind {
                 let updates = session.story.borrow_mut().updates_for_record(&run, &record);
@@ -189,7 +189,7 @@ impl SessionPrompt {
             return Ok(end);
         }
         match self.session.waiting_message.take() {
-            Some(text) => self.continue_run(text).await,
+            Some(text) => self.continue_with_message(text).await,
             None => Ok(end),
         }
     }
@@ -343,7 +343,7 @@ impl SessionPrompt {
         if session.shown_question.borrow().is_some() {
             return Ok(true);
         }
-        let pending = session.service.pending_requests(&session.id).await;
+        let pending = session.service.load_pending_requests(&session.id).await;
         let Some(first) = find_recorded_question(pending.map_err(RpcError::internal_error)?) else {
             return Ok(false);
         };
@@ -374,7 +374,7 @@ impl FollowedRunEnd {
 }
 
 /// Reads the events of a run in a task, so that an event is not lost when something else happens.
-fn spawn_event_reader(mut follow: RunEventStream) -> mpsc::Receiver<Result<RunEvent, ReadError>> {
+fn spawn_event_reader(mut follow: RunEventStream) -> mpsc::Receiver<Result<RunEvent, LogReadError>> {
     let (sender, events) = mpsc::channel(64);
     spawn_local(async move {
         while let Some(event) = follow.next().await.transpose() {
@@ -443,7 +443,12 @@ async fn report_unused_answer(session: &AcpSession, wire: &ClientWire, answered:
 
 /// Asks a question in a form or with options, and sends the answer to the run. Asks again if the question does not take the
 /// answer. Without an answer the question stays open.
-async fn ask_and_answer_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms: bool, mut asked: QuestionRequest) {
+async fn ask_and_answer_question(
+    session: Rc<AcpSession>,
+    wire: Rc<ClientWire>,
+    shows_forms: bool,
+    mut asked: QuestionRequest,
+) {
     while let Some(answer) = request_answer(&session, &wire, shows_forms, &asked).await {
         let answered = answer_request(&session, &asked.request, RequestAnswer::Text(answer)).await;
         let digest = &asked.request.digest;
@@ -474,7 +479,7 @@ async fn request_answer(
     let card = UpdateSource::new(&asked.run, &asked.request.agent, asked.request.execution).card_id();
     let params = protocol::question_options_request(id, &card, asked);
     let answer = wire.send_request("session/request_permission", params).await?;
-    let at = protocol::selected_option(&answer)?.parse::<usize>().ok()?;
+    let at = protocol::selected_option_id(&answer)?.parse::<usize>().ok()?;
     asked.request.question.choices.get(at).cloned()
 }
 

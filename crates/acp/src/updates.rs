@@ -251,7 +251,7 @@ impl SessionUpdateTracker {
         let mut updates = Vec::new();
         let is_limited = ended.is_success() && !ended.exhausted.is_empty();
         if is_limited || ended.completion_reason == CompletionReason::TokenBudget {
-            updates.push(message("limit", ended.to_sentence().0));
+            updates.push(message("limit", ended.to_outcome_sentence().0));
         }
         if ended.is_success() {
             let agents = self.agents.iter().map(|(name, _)| name.as_str());
@@ -268,7 +268,7 @@ impl SessionUpdateTracker {
         let ids = self
             .questions
             .answer_question(&question_key(run, &answer.address, execution));
-        let source = UpdateSource::new(run, &answer.address.agent_name().into(), execution);
+        let source = UpdateSource::new(run, &answer.address.asking_agent().into(), execution);
         let chunk = |id: String, text: String| MessageChunk {
             id,
             text,

@@ -265,10 +265,10 @@ impl MutantGenerator<'_> {
             });
         }
         let timeout = Some(limits.timeout);
-        self.mutate_timeout(&route.with_key("timeout_seconds"), None, timeout, |ensemble| {
-            ensemble.limits.timeout = ensemble.limits.timeout.saturating_mul(LONGER);
+        self.add_timeout_mutant(&route.with_key("timeout_seconds"), None, timeout, |ensemble| {
+            ensemble.limits.timeout = ensemble.limits.timeout.saturating_mul(TIMEOUT_FACTOR);
         });
-        self.mutate_timeout(
+        self.add_timeout_mutant(
             &route.with_key("turn_timeout_seconds"),
             None,
             limits.turn_timeout,
@@ -304,7 +304,7 @@ impl MutantGenerator<'_> {
             other_scope.as_str().to_owned(),
         );
         let route = route.with_key("budget");
-        self.add_mutant("budget", route.into_value_location(), None, change_texts, |ensemble| {
+        self.add_mutant_if_written("budget", route.into_value_location(), None, change_texts, |ensemble| {
             ensemble.limits.budget = Some(other_scope);
         });
     }
@@ -315,7 +315,7 @@ impl MutantGenerator<'_> {
             let Some(above) = tool.summarize_above else { continue };
             let route = ToolDefinition::route_for(name).with_key("summarize_above");
             let change_texts = (format!("summarize_above: {above}"), "no summary".to_owned());
-            self.add_mutant("summary", route.into_value_location(), None, change_texts, |ensemble| {
+            self.add_mutant_if_written("summary", route.into_value_location(), None, change_texts, |ensemble| {
                 ensemble.tools[at].1.summarize_above = None;
             });
         }

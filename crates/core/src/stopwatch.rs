@@ -272,8 +272,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pause_inside_of_a_stopwatch_does_not_stop_it() {
         let run = Stopwatch::default();
-        let part = run.child();
-        let call = part.child();
+        let part = run.nested_stopwatch();
+        let call = part.nested_stopwatch();
         let standing = call.pause_parents_inside(&run);
         tokio::time::sleep(5 * SECOND).await;
         drop(standing);

@@ -11,9 +11,9 @@ use super::key::compute_state_key;
 use super::oracle::ExploredPlan;
 use super::report::ExecutionResult;
 use super::step::{ConversationPosition, StepOutcome};
-use super::{Exploration, ExplorationBudget, Inside, PossibleEnd, explore_plan};
+use super::{Exploration, ExplorationBudget, KnownNestedResults, PossibleEnd, explore_plan};
 use ensemble_core::conversation::{CompletionReason, Event, ExhaustedAgent, Record};
-use ensemble_core::random_conversations::{drive_from_records, drive_around, run_started_event};
+use ensemble_core::random_conversations::{drive_around, drive_from_records, run_started_event};
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{AgentKind, Ensemble};
 use ensemble_language::plan::Plan;
@@ -167,11 +167,11 @@ fn bounds_hold(found: &Exploration, turns: &[Turn]) -> Result<(), String> {
 }
 
 fn holds(plan: &Arc<Plan>, fate: &[u8]) -> Result<(), String> {
-    holds_around(plan, fate, &Inside::new(), &[])
+    holds_around(plan, fate, &KnownNestedResults::new(), &[])
 }
 
 /// Likewise, with agents that are ensembles, of which `inside` and the results of their executions are known.
-fn holds_around(plan: &Arc<Plan>, fate: &[u8], inside: &Inside, nested: &[bool]) -> Result<(), String> {
+fn holds_around(plan: &Arc<Plan>, fate: &[u8], inside: &KnownNestedResults, nested: &[bool]) -> Result<(), String> {
     let budget = |states| ExplorationBudget {
         inside: Some(inside),
         ..ExplorationBudget::with_max_states(states)
@@ -274,10 +274,10 @@ proptest! {
     ) {
         let inner = Arc::new(with_goal(&with_strict_limits(&inner, knobs.rotate_left(3)), inner_goal));
         let found = explore_plan(&inner, ExplorationBudget::with_max_states(5_000));
-        let results = found.nested_results();
+        let results = found.to_nested_results();
         let mut nested = Vec::new();
         for other in 0..8_u8 {
-            let (_, records) = drive(&inner, &Arc::new(turn_fate(&inner_fate, other)), 1, &[], started());
+            let (_, records) = drive_from_records(&inner, &Arc::new(turn_fate(&inner_fate, other)), 1, &[], run_started_event());
             let (_, (reason, success, exhausted)) = turns(&records);
             let is_end = |end: &PossibleEnd| {
                 end.reason == reason && end.success == success && end.exhausted == exhausted
@@ -287,7 +287,7 @@ proptest! {
             nested.push(success);
         }
         let outer = with_goal(&with_strict_limits(&outer, knobs), goal);
-        let inside = Inside::from([(outer.ensemble().agents[0].name.clone(), results)]);
+        let inside = KnownNestedResults::from([(outer.ensemble().agents[0].name.clone(), results)]);
         let held = holds_around(&Arc::new(with_nested_agent(&outer)), &fate, &inside, &nested);
         prop_assert_eq!(held, Ok(()));
     }

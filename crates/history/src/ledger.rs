@@ -338,7 +338,7 @@ mod tests {
         };
         let failure = json!({"pause": 0.0, "kind": "exit", "error": "no"});
         let stops: [&dyn Fn(&mut ExecutionAccount); 3] = [
-            &|account| account.interrupt(at(stopped_at)),
+            &|account| account.interrupt_attempt(at(stopped_at)),
             &|account| account.apply_event(&event("attempt_failed", with(failure.clone())), at(stopped_at)),
             &|account| {
                 let question = json!({"question": {"prompt": "Well?"}});

@@ -23,7 +23,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::protocol::{
-    DAYS, INDEX, PROTOCOL, SentQuestionAnswer, RUNS, RecordsReply, ResumeRequest, RunBrief, RunStartRequest, decode_record_lines,
+    DAYS, INDEX, PROTOCOL, RUNS, RecordsReply, ResumeRequest, RunBrief, RunStartRequest, SentQuestionAnswer,
+    decode_record_lines,
 };
 
 /// Time limit for one response of the engine.
@@ -251,8 +252,8 @@ impl EngineClient {
             reply.is_partial = rest.is_partial && !rest.lines.is_empty();
             reply.is_over = rest.is_over;
             reply.lines.push_str(&rest.lines);
-            if reply.lines.len() > LARGEST_RESPONSE {
-                let reason = format!("run {id} has more than {} MiB of records", LARGEST_RESPONSE >> 20);
+            if reply.lines.len() > MAX_RESPONSE_BYTES {
+                let reason = format!("run {id} has more than {} MiB of records", MAX_RESPONSE_BYTES >> 20);
                 return Err(self.content_error(reason));
             }
         }
@@ -301,7 +302,9 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses, as it does if the run has waited for this for too long.
     pub async fn request_resume(&self, id: &str, request: impl Into<ResumeRequest>) -> Result<(), EngineClientError> {
-        let resumed = self.call_handler_with_retries(&run_path(id, "resume"), &request.into()).await;
+        let resumed = self
+            .call_handler_with_retries(&run_path(id, "resume"), &request.into())
+            .await;
         resumed.map_err(|error| match error {
             EngineClientError::RequestRefused { status: 404, .. } => self.no_run_error(id),
             error => error,
@@ -318,7 +321,12 @@ impl EngineClient {
 
     /// Lets a run go on that was cut short after so many records, and waits until it does. One that goes on already, or waits for an
     /// answer, is left as it is.
-    async fn resume_and_wait_for_records(&self, id: &RunId, known: u64, request: ResumeRequest) -> Result<(), EngineClientError> {
+    async fn resume_and_wait_for_records(
+        &self,
+        id: &RunId,
+        known: u64,
+        request: ResumeRequest,
+    ) -> Result<(), EngineClientError> {
         let brief = self.fetch_optional_brief(id.as_str()).await?;
         let brief = brief.ok_or_else(|| self.no_run_error(id.as_str()))?;
         if !brief.has_ended() {
@@ -338,7 +346,7 @@ impl EngineClient {
     /// # Errors
     /// The engine cannot be reached or refuses.
     pub async fn wait_for_end_or_question(&self, id: &str) -> Result<(), EngineClientError> {
-        let mut patience = LOOKED_AT_EVERY;
+        let mut patience = END_CHECK_INTERVAL;
         loop {
             let attached = self
                 .http
@@ -600,8 +608,15 @@ impl BatchRunEngine for EngineClient {
         Box::pin(async move {
             let request = ResumeRequest::new(at, refuses_exhausted);
             let resume_future = async {
-                let record_count = store.find_run_by_prefix(id.as_str()).await?.read_journal().await?.records.len();
-                self.resume_and_wait_for_records(&id, record_count as u64, request).await?;
+                let record_count = store
+                    .find_run_by_prefix(id.as_str())
+                    .await?
+                    .read_journal()
+                    .await?
+                    .records
+                    .len();
+                self.resume_and_wait_for_records(&id, record_count as u64, request)
+                    .await?;
                 self.wait_for_end_or_question(id.as_str()).await?;
                 self.copy_or_replace_run(&id, store).await
             };

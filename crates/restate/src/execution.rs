@@ -127,7 +127,10 @@ impl ExecutionService {
         let step = ctx
             .run(|| async move {
                 Ok(Json(
-                    worker.start_or_fetch_step(&claim, &call, called, request).await.limit_size(),
+                    worker
+                        .start_or_fetch_step(&claim, &call, called, request)
+                        .await
+                        .limit_size(),
                 ))
             })
             .name(name)

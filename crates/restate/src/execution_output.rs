@@ -63,9 +63,9 @@ impl JournaledExecution {
             ..last
         };
         match find_excess(&result) {
-            Some(error) => WorkResult {
+            Some(error) => ExecutionCallResult {
                 error: Some(error),
-                ..WorkResult::default()
+                ..ExecutionCallResult::default()
             },
             None => result,
         }
@@ -102,9 +102,9 @@ impl ExecutionStep {
     #[must_use]
     pub fn limit_size(self) -> Self {
         match find_excess(&self) {
-            Some(error) => Self::Ended(Box::new(WorkResult {
+            Some(error) => Self::Ended(Box::new(ExecutionCallResult {
                 error: Some(error),
-                ..WorkResult::default()
+                ..ExecutionCallResult::default()
             })),
             None => self,
         }
@@ -237,14 +237,14 @@ mod tests {
         assert_eq!(step, ExecutionStep::Records(large.clone()));
         let step = ExecutionStep::Records(large.repeat(2)).limit_size();
         assert!(matches!(&step, ExecutionStep::Ended(result) if result.error.is_some()));
-        let work = WorkResult::default();
-        let called = CalledWork {
+        let work = ExecutionCallResult::default();
+        let called = JournaledExecution {
             work: serde_json::from_str(r#"{"run": "r", "agent": "a", "records": 1}"#).expect("a work"),
             lines: large.clone(),
             lost_starts: Vec::new(),
         };
-        assert_eq!(called.clone().complete_result(work).lines, large);
-        let result = called.complete_result(ended(&large));
+        assert_eq!(called.clone().into_complete_result(work).lines, large);
+        let result = called.into_complete_result(ended(&large));
         let error = result.error.expect("it is too large");
         assert!(error.starts_with("the records of the execution have 28 MiB"), "{error}");
         assert_eq!(result.lines, "");

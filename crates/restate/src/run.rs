@@ -29,8 +29,8 @@ use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_project::PreparedEnsemble;
 use ensemble_remote::protocol::{
-    DecidedToolCall, EndedNestedRun, ExecutionRequest, NestedRunLines, SentQuestionAnswer, RecordsReply, ResumeRequest, RunBrief,
-    RunStartRequest, ExecutionCallResult,
+    DecidedToolCall, EndedNestedRun, ExecutionCallResult, ExecutionRequest, NestedRunLines, RecordsReply,
+    ResumeRequest, RunBrief, RunStartRequest, SentQuestionAnswer,
 };
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
@@ -252,7 +252,7 @@ async fn is_workflow_ended(ctx: &SharedWorkflowContext<'_>) -> Result<bool, Term
 /// Returns the records of the run from this one on.
 async fn read_records(ctx: &SharedWorkflowContext<'_>, from: u64) -> HandlerResult<RecordsReply> {
     // Read before the records: of a run that is over, all records are there.
-    let is_over = has_run_ended(ctx).await?;
+    let is_over = is_workflow_ended(ctx).await?;
     let mut records = RecordsReply {
         is_over,
         ..RecordsReply::default()
@@ -262,7 +262,7 @@ async fn read_records(ctx: &SharedWorkflowContext<'_>, from: u64) -> HandlerResu
     // An entry begins with the record in its key; the one before the next key may hold `from`.
     let chunks: Vec<(u64, &String)> = keys
         .iter()
-        .filter_map(|key| Some((parse_chunk_key(key)?, key)))
+        .filter_map(|key| Some((parse_records_key(key)?, key)))
         .collect();
     let first = chunks.partition_point(|(begin, _)| *begin <= from).saturating_sub(1);
     if keys.iter().any(|key| key == REFUSAL) {
@@ -279,9 +279,9 @@ async fn read_records(ctx: &SharedWorkflowContext<'_>, from: u64) -> HandlerResu
         records.lines.extend(lines.split_inclusive('\n').skip(surplus));
     }
     if from == 0 {
-        records.start = ctx.get::<Json<RunStartRequest>>(START).await?.map(Json::into_inner);
-        for key in keys.iter().filter(|key| key.starts_with(log::INSIDE)) {
-            let inside = ctx.get::<Json<Vec<InnerRunLines>>>(key).await?;
+        records.start = ctx.get::<Json<RunStartRequest>>(START_KEY).await?.map(Json::into_inner);
+        for key in keys.iter().filter(|key| key.starts_with(log::NESTED_KEY_PREFIX)) {
+            let inside = ctx.get::<Json<Vec<NestedRunLines>>>(key).await?;
             records.inside.extend(inside.map(Json::into_inner).unwrap_or_default());
         }
     }
@@ -443,7 +443,10 @@ impl<'a> WorkflowRunDrive<'a> {
                 self.stop_and_commit_interruption(RunInterruption::Timeout).await
             }
             // The time of an earlier leg, or of an end before.
-            Ok(Some((_, WorkflowWakeReason::RunTimedOut(_) | WorkflowWakeReason::StopTimedOut | WorkflowWakeReason::PauseEnded))) => {}
+            Ok(Some((
+                _,
+                WorkflowWakeReason::RunTimedOut(_) | WorkflowWakeReason::StopTimedOut | WorkflowWakeReason::PauseEnded,
+            ))) => {}
             Ok(None) => return Err(TerminalError::new("no execution is running").into()),
             Err(_cancelled) => self.handle_cancellation().await?,
         }

@@ -6,7 +6,7 @@ use ensemble_core::conversation::{ConversationState, Event, IllegalRecord, Recor
 use ensemble_core::request::AnswerRecord;
 use ensemble_project::PreparedEnsemble;
 use ensemble_remote::protocol::RunStartRequest;
-use ensemble_runs::steps::records_for_agent;
+use ensemble_runs::steps::filter_records_for_agent;
 
 /// A run, folded up to its open turn.
 #[derive(Debug, Clone)]
@@ -95,7 +95,7 @@ impl RunSnapshot {
         // What was recorded since the execution was called belongs to others.
         self.turn.retain(|record| record.seq < records);
         let mut state = self.folded.state.clone();
-        for record in records_for_agent(&self.turn, agent) {
+        for record in filter_records_for_agent(&self.turn, agent) {
             state.apply_record(&record)?;
         }
         Ok((self.folded, state))

@@ -15,8 +15,8 @@ use ensemble_language::source::SourceText;
 use ensemble_project::prepare::prepare_text;
 use ensemble_remote::EngineClient;
 use ensemble_remote::protocol::{
-    EndedNestedRun, ExecutionRequest, NestedRunLines, RunStartRequest, NestedRunRequest, ExecutionCallResult, encode_record_lines,
-    decode_record_lines,
+    EndedNestedRun, ExecutionCallResult, ExecutionRequest, NestedRunLines, NestedRunRequest, RunStartRequest,
+    decode_record_lines, encode_record_lines,
 };
 use ensemble_remote::unsupported::check_support;
 use ensemble_runs::options::nested_driver::{NestedRunDriver, NestedRunStart};
@@ -32,7 +32,7 @@ use crate::execution_output::{
     ExecutionStep, JournaledExecution, JournaledRecordSink, OutputEndGuard, RunningExecutionOutput,
 };
 use crate::fault_injection;
-use crate::peers::{PeerStepReply, PeerWorkerClient, StepRequest, ExecutionClaim};
+use crate::peers::{ExecutionClaim, PeerStepReply, PeerWorkerClient, StepRequest};
 use crate::run_snapshot::{FoldedRun, RunSnapshot};
 use crate::served_ensembles::ServedEnsembleCheck;
 
@@ -85,7 +85,7 @@ struct SharedWorkerState {
     calls: AtomicU64,
     /// Whether the worker finishes what is running and accepts nothing new.
     draining: AtomicBool,
-    folded_runs: Mutex<HashMap<Arc<str>, CachedRunState>>,
+    folded_runs: Mutex<HashMap<Arc<str>, FoldedRun>>,
     /// The states of the runs whose workflows this worker drives.
     snapshots: Mutex<HashMap<Arc<str>, RunSnapshot>>,
     /// The records of runs inside runs that have ended: an execution with parts reads them each time that a part ends.
@@ -401,7 +401,7 @@ impl RestateWorker {
         interruptions: mpsc::UnboundedReceiver<RunInterruption>,
     ) -> Result<ExecutionCallResult, String> {
         let work = &called.work;
-        let (known, mut state) = self.load_run_for_execution(work).await?;
+        let (known, mut state) = self.load_state(work).await?;
         // The runs of an inner ensemble are workflows, which have their own records: what is recorded around them is recorded at the end.
         let leaves_records = !has_only_ensemble_agents(&state);
         let earlier_records = match leaves_records {

@@ -88,7 +88,7 @@ async fn calls() {
     ] {
         let before = count_calls(&engine).await;
         let plan = start(&engine, file, id).await;
-        remote().wait_until_ended(id).await.expect("it ends");
+        remote().wait_for_end_or_question(id).await.expect("it ends");
         let reply = remote().fetch_records(id, 0).await.expect("records");
         assert!(reply.is_over);
         let records = remote().decode_records(&reply.lines).expect("records");
@@ -197,9 +197,9 @@ async fn refusals() {
     let mut request = reply.start.expect("the start");
     (request.file, request.ensemble) = ("sandbox.yaml".to_owned(), SANDBOX.into());
     request.started.run_id = id.into();
-    remote().start_run(&request).await.expect("the engine accepts it");
+    remote().start_run_once(&request).await.expect("the engine accepts it");
     for _ in 0..2 {
-        let refused = remote().wait_until_ended(id).await.expect_err("it is refused");
+        let refused = remote().wait_for_end_or_question(id).await.expect_err("it is refused");
         let text = refused.to_string();
         assert!(
             text.contains("the worker refuses run") && text.contains("sandbox"),

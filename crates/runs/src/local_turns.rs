@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::log::{CommitError, LogFuture, RunLog, SyncPoint};
-use ensemble_core::records::encode_record;
+use ensemble_core::records::append_record_line;
 use ensemble_core::runner::BoxFuture;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
@@ -161,7 +161,7 @@ impl RunLog for LocalTurnsLog {
             self.end = end;
             return LogFuture::ready(Err(CommitError::EndOfRecord { turn: 0 }));
         }
-        encode_record(record, &mut self.lines);
+        append_record_line(record, &mut self.lines);
         if matches!(record.event, Event::TurnFinished(_)) {
             self.ended = self.lines.len();
         }

@@ -132,7 +132,7 @@ impl Runs {
             are_checked: true,
             ..self.agent_build_options(drive.prepared, options, &models)
         };
-        let able = making.build_agents()?.into_runners();
+        let able = making.build_agents()?.into_execution_runners();
         let id = state
             .run_start()
             .map_or_else(|| "run".into(), |started| started.run_id.clone());

@@ -29,7 +29,7 @@ use ensemble_language::data::ToolPermissionRequest;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::source::SourceText;
 use ensemble_project::prepare::prepare_text;
-use ensemble_remote::protocol::{SentQuestionAnswer, RecordsReply, ResumeRequest, RunStartRequest};
+use ensemble_remote::protocol::{RecordsReply, ResumeRequest, RunStartRequest, SentQuestionAnswer};
 use ensemble_remote::{EngineClient, EngineClientError};
 use ensemble_reports::report::Reporter;
 use ensemble_runs::batch::EngineRunOptions;
@@ -329,7 +329,11 @@ impl FollowedEngineRun<'_> {
     }
 
     /// Returns the records from this one on. Prints a note if the engine or the workers do not answer.
-    async fn fetch_records_or_signal(&self, next: u64, signals: &mut SignalReceiver) -> Result<RecordsOrSignal, CliError> {
+    async fn fetch_records_or_signal(
+        &self,
+        next: u64,
+        signals: &mut SignalReceiver,
+    ) -> Result<RecordsOrSignal, CliError> {
         let mut fetch = std::pin::pin!(self.remote.follow_records(self.id.as_str(), next));
         let mut absence = std::pin::pin!(self.remote.wait_for_absence());
         let mut is_noted = false;

@@ -99,7 +99,7 @@ async fn find_merged_run(merge: &RecordedRun, message: &Record, surroundings: &C
     let mut origin = None;
     let mut next = find_merged_ids(merge, message);
     while let Some(id) = next.pop() {
-        let Ok(RunRecord::Run(run)) = surroundings.project_runs().resolve_record(Some(&*id)).await else {
+        let Ok(ReplaySource::Run(run)) = surroundings.runs_without_operator().resolve_record(Some(&*id)).await else {
             continue;
         };
         let Ok(run) = RecordedRun::load(run, &surroundings.project).await else {

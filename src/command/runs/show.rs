@@ -103,7 +103,10 @@ pub(crate) async fn print_run_or_messages(
         output
             .load_ensemble(&*run, find_start_event(&journal.records)?, &surroundings.project)
             .await;
-        journal.records.iter().for_each(|record| output.apply_and_print_record(record));
+        journal
+            .records
+            .iter()
+            .for_each(|record| output.apply_and_print_record(record));
         if journal.is_torn {
             surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
         }

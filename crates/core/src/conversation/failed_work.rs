@@ -93,7 +93,7 @@ pub fn list_nested_failures(event: &Event) -> Vec<String> {
         _ => return Vec::new(),
     };
     let warnings = warnings.iter().map(|warning| format!("{address}: {warning}"));
-    warnings.filter(|warning| is_nested_failure(warning)).collect()
+    warnings.filter(|warning| is_nested_failure_warning(warning)).collect()
 }
 
 /// Returns whether a warning of a run describes failed work of a nested run: an agent address, `: `, and a sentence such as `4 of 5 parts

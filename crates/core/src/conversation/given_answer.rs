@@ -93,7 +93,7 @@ pub fn describe_answer(answer: &AnswerRecord) -> String {
     let text = format!(
         "{address} asked: {question} · {} · {}",
         answer.answer,
-        answer.describe_author()
+        answer.describe_authorship()
     );
     escape_hidden(&text)
 }

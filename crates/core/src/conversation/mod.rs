@@ -42,13 +42,13 @@ pub use exchange::{
 };
 pub use exhausted::{AgentLimitKey, ExhaustedAgent, describe_exhausted_agents};
 pub use exit_code::{apply_fail_on_limit, run_exit_code};
-pub use failed_work::{AgentWorkCounts, FailureCounts, is_nested_failure, list_nested_failures};
+pub use failed_work::{AgentWorkCounts, FailureCounts, is_nested_failure_warning, list_nested_failures};
 pub use given_answer::{GivenAnswer, describe_answer, list_copied_answers, list_given_answers, list_inner_answers};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
 pub use merged_records::{MergedRecords, NewExecutionNumbers, RecordsMergeError, merge_records};
 pub use outcome::CompletionReason;
-pub use part::{PartsProgress, FailedPartAttempts, PartAttemptEnded, ThreadsByPartKey};
+pub use part::{FailedPartAttempts, PartAttemptEnded, PartsProgress, ThreadsByPartKey};
 pub use permission::{DecisionSource, PermissionDecided, PermissionDecision};
 pub use question::{InputRequested, NestedRequestAnswered};
 pub use reason::{AgentSkipReason, AwaitedDependency, SkippedAgent};

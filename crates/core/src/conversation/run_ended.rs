@@ -58,7 +58,7 @@ impl RunEnded {
     #[must_use]
     pub fn for_record(self, refuses_exhausted: bool) -> Self {
         match refuses_exhausted {
-            true => self.refuse_exhausted().unwrap_or(self),
+            true => self.to_exhausted_failure().unwrap_or(self),
             false => self,
         }
     }

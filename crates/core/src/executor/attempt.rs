@@ -166,7 +166,7 @@ pub(super) fn nested_answer_event(
     agent: AgentId,
     recorded: &NestedRequestAnswered,
 ) -> NestedRequestAnswered {
-    let slot = find_slot(state, agent);
+    let slot = find_execution_slot(state, agent);
     NestedRequestAnswered {
         within: AttemptScope {
             turn: state.turn_count() + 1,

@@ -7,8 +7,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
 
 use super::attempt::{
-    build_attempt_input, find_execution_slot, execution_finished_event, input_requested_event, nested_answer_event, pause_before_retry,
-    list_pending_executions,
+    build_attempt_input, execution_finished_event, find_execution_slot, input_requested_event, list_pending_executions,
+    nested_answer_event, pause_before_retry,
 };
 use super::records::{TurnRecordChannel, build_attempt_records, build_parts_input, wait_for_record};
 use super::{Executor, RunPace};

@@ -56,13 +56,13 @@ impl Runner for FateRunner {
 struct PlannedResults(Vec<bool>);
 
 impl Runner for PlannedResults {
-    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptEnd> {
         let number = execution.execution as usize;
         let is_success = self.0.get(number % self.0.len().max(1)).copied().unwrap_or_default();
         Box::pin(async move {
             match is_success {
-                true => AttemptOutcome::from_output(JsonMap::from_iter([("n".to_owned(), json!(number % 3))])),
-                false => AttemptOutcome::from_failure(FailureKind::Reported, "as planned"),
+                true => AttemptEnd::from_output(JsonMap::from_iter([("n".to_owned(), json!(number % 3))])),
+                false => AttemptEnd::from_failure(FailureKind::Reported, "as planned"),
             }
         })
     }

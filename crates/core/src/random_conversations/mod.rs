@@ -4,4 +4,4 @@ mod driver;
 mod fated;
 
 pub use driver::{HandDrivenConversation, WaitCounts, build_plan, perform_random_conversation};
-pub use fated::{FrozenClock, drive_from_records, drive_around, run_started_event};
+pub use fated::{FrozenClock, drive_around, drive_from_records, run_started_event};

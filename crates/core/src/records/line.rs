@@ -223,7 +223,7 @@ fn parse_event(name: &str, data: &RawValue) -> Result<Event, JournalLineError> {
         "permission_decided" => Event::PermissionDecided(parse_event_data(data)?),
         "tool_call_started" => Event::ToolCallStarted(parse_event_data(data)?),
         "tool_call_ended" => Event::ToolCallEnded(parse_event_data(data)?),
-        "nested_request_answered" => Event::NestedRequestAnswered(parse_data(data)?),
+        "nested_request_answered" => Event::NestedRequestAnswered(parse_event_data(data)?),
         "attempt_failed" => Event::AttemptFailed(parse_event_data(data)?),
         "part_ended" => Event::PartEnded(parse_event_data(data)?),
         "execution_finished" => Event::ExecutionFinished(parse_event_data(data)?),

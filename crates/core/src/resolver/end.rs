@@ -85,7 +85,9 @@ fn describe_budget_scope(state: &ConversationState) -> &'static str {
 
 /// Builds whether the budget of the conversation was used up before any agent received the last message: no normal end.
 fn is_message_refused(state: &ConversationState, reason: CompletionReason) -> bool {
-    reason == CompletionReason::TokenBudget && state.is_budget_shared() && state.segment_turns() == 0
+    reason == CompletionReason::TokenBudget
+        && state.have_earlier_messages_used_budget()
+        && state.segment_turn_count() == 0
 }
 
 /// Returns the end of the run, with the goal check, the agents that never ran, and the exhausted agents.

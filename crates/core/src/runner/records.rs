@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conversation::{
-    AttemptScope, Event, NestedRequestAnswered, PartAttemptEnded, PermissionDecided, RecordedExchange, RecordedExchanges,
-    ReplyReceived, ToolCallEnded, ToolCallStarted,
+    AttemptScope, Event, NestedRequestAnswered, PartAttemptEnded, PermissionDecided, RecordedExchange,
+    RecordedExchanges, ReplyReceived, ToolCallEnded, ToolCallStarted,
 };
 use crate::thread::{ThreadIteration, ToolCall};
 use ensemble_language::data::ModelUsage;
@@ -238,7 +238,7 @@ impl ExecutionRecorder {
         }
         let within = recording.scope.clone();
         // Nobody takes it any more once the run is over.
-        let _is_over = recording.log.send(Box::new(PendingEvent {
+        let _is_over = recording.log.send(Box::new(UncommittedEvent {
             event: Event::NestedRequestAnswered(Box::new(NestedRequestAnswered { within, ..answered })),
             on_logged: None,
         }));

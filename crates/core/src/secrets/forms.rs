@@ -290,7 +290,7 @@ pub(super) fn list_encoded_forms(text: &str) -> Vec<String> {
         }
     }
     // Programs read digits without letters as a number, and write it with fewer digits.
-    let numbers: Vec<String> = forms.iter().flat_map(|form| list_number_forms(form)).collect();
+    let numbers: Vec<String> = forms.iter().flat_map(|form| list_number_spellings(form)).collect();
     forms.extend(numbers);
     forms.retain(|form| form.len() >= MIN_SECRET_LENGTH);
     forms.sort();

@@ -105,7 +105,7 @@ impl Thread {
             return Some(ThreadAppendErrorKind::NoIteration);
         };
         if results.is_empty() && current.tool_calls.is_empty() {
-            return Some(ThreadGrowthErrorKind::NoCalls(current.number));
+            return Some(ThreadAppendErrorKind::NoCalls(current.number));
         }
         for (at, result) in results.iter().enumerate() {
             let id = || result.id.clone();
@@ -122,7 +122,7 @@ impl Thread {
                     return Some(ThreadAppendErrorKind::CallAlreadyEnded(id()));
                 }
                 Some(call) if (&call.name, &call.arguments) != (&result.name, &result.arguments) => {
-                    return Some(ThreadGrowthErrorKind::OtherCall(id()));
+                    return Some(ThreadAppendErrorKind::OtherCall(id()));
                 }
                 Some(_) if result.end.is_none() => return Some(ThreadAppendErrorKind::ResultWithoutEnd(id())),
                 Some(_) => {}
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn renamed(id: &str) -> ToolCall {
-        ToolCall::new(id, "other", json!({})).with_end(ToolEnd::Result(json!(1)), 0.0)
+        ToolCall::new(id, "other", json!({})).with_end(ToolCallEnd::Result(json!(1)), 0.0)
     }
 
     fn open(id: &str) -> ToolCall {
@@ -183,12 +183,12 @@ mod tests {
             (say(&calling), &calling, ThreadAppendErrorKind::AlreadyReplied(1)),
             (add(&empty, vec![]), &empty, ThreadAppendErrorKind::NoIteration),
             (add(&asked, vec![ended("1")]), &asked, unknown(1, "1")),
-            (add(&asked, vec![]), &asked, ThreadGrowthErrorKind::NoCalls(1)),
-            (add(&replied, vec![]), &replied, ThreadGrowthErrorKind::NoCalls(1)),
+            (add(&asked, vec![]), &asked, ThreadAppendErrorKind::NoCalls(1)),
+            (add(&replied, vec![]), &replied, ThreadAppendErrorKind::NoCalls(1)),
             (
                 add(&calling, vec![ended("1"), renamed("2")]),
                 &calling,
-                ThreadGrowthErrorKind::OtherCall("2".into()),
+                ThreadAppendErrorKind::OtherCall("2".into()),
             ),
             (add(&calling, vec![ended("1"), ended("3")]), &calling, unknown(1, "3")),
             (

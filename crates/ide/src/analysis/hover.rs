@@ -36,7 +36,7 @@ pub fn find_hover_text(view: &EditorView<'_>, offset: usize) -> Option<HoverText
         let text = match occurrence.subject {
             NamedItemKind::Agent => describe_agent(view, &occurrence.name),
             NamedItemKind::Tool => describe_tool(view, &occurrence),
-            NameSubject::Input => describe_input(view, &occurrence.name),
+            NamedItemKind::Input => describe_input(view, &occurrence.name),
         };
         let span = occurrence.whole_span;
         return Some(HoverText { text, span });

@@ -124,11 +124,11 @@ pub fn list_test_occurrences(text: &str, target: &RenameTarget<'_>) -> Vec<NameO
     let is_subject = |subject| target.subject == subject;
     let finder = OccurrenceFinder {
         document: &document,
-        agents: names_if(is_subject(NameSubject::Agent)),
-        stored: names_if(is_subject(NameSubject::Agent) && target.is_stored),
-        tools: names_if(is_subject(NameSubject::Tool)),
-        inputs: names_if(is_subject(NameSubject::Input)),
-        stored_inputs: names_if(is_subject(NameSubject::Input) && target.is_stored),
+        agents: names_if(is_subject(NamedItemKind::Agent)),
+        stored: names_if(is_subject(NamedItemKind::Agent) && target.is_stored),
+        tools: names_if(is_subject(NamedItemKind::Tool)),
+        inputs: names_if(is_subject(NamedItemKind::Input)),
+        stored_inputs: names_if(is_subject(NamedItemKind::Input) && target.is_stored),
         found: Vec::new(),
     };
     finder.find_all_sorted()
@@ -286,10 +286,12 @@ impl<'d> OccurrenceFinder<'d> {
         }
         let Some(key) = read.key else { return };
         let subject = match (base, is_template) {
-            ("outputs" | "executions" | "agent_execution_count", false) | ("dependencies", true) => NameSubject::Agent,
-            ("inputs", _) => NameSubject::Input,
-            ("context", _) if self.stored.contains(&key.word.text) => NameSubject::Agent,
-            ("context", _) if self.stored_inputs.contains(&key.word.text) => NameSubject::Input,
+            ("outputs" | "executions" | "agent_execution_count", false) | ("dependencies", true) => {
+                NamedItemKind::Agent
+            }
+            ("inputs", _) => NamedItemKind::Input,
+            ("context", _) if self.stored.contains(&key.word.text) => NamedItemKind::Agent,
+            ("context", _) if self.stored_inputs.contains(&key.word.text) => NamedItemKind::Input,
             _ => return,
         };
         if assigned.contains(&base) {
@@ -304,8 +306,8 @@ impl<'d> OccurrenceFinder<'d> {
             None => NameForm::Text,
         };
         match subject {
-            NameSubject::Input => self.add_input(key.word.text, span, form, false),
-            NameSubject::Agent | NameSubject::Tool => self.add_agent(key.word.text, span, form, false),
+            NamedItemKind::Input => self.add_input(key.word.text, span, form, false),
+            NamedItemKind::Agent | NamedItemKind::Tool => self.add_agent(key.word.text, span, form, false),
         }
     }
 
@@ -332,7 +334,7 @@ impl<'d> OccurrenceFinder<'d> {
     fn add_input(&mut self, input: &str, span: Span, form: NameForm, is_definition: bool) {
         if self.inputs.contains(&input) {
             self.found.push(NameOccurrence {
-                subject: NameSubject::Input,
+                subject: NamedItemKind::Input,
                 name: input.to_owned(),
                 span,
                 whole_span: span,

@@ -41,12 +41,12 @@ impl RenameEdits {
             .map(|path| format!("`{}`", path.display()))
             .collect();
         let reason = match self.subject? {
-            NameSubject::Tool => "which might name the tool: search for the old name",
-            NameSubject::Agent => {
+            NamedItemKind::Tool => "which might name the tool: search for the old name",
+            NamedItemKind::Agent => {
                 "which might name the agent: the script is used by other agents or ensembles, is open in the editor, or \
                  redefines variables that contain agents"
             }
-            NameSubject::Input => {
+            NamedItemKind::Input => {
                 "which might name the input: the file is another ensemble, a script that another ensemble or a tool uses, \
                  is open in the editor, or redefines variables that contain inputs"
             }
@@ -168,7 +168,7 @@ fn check_new_name(view: &EditorView<'_>, what: NamedItemKind, new: &str) -> Resu
             "use at most 64 letters, digits, `_` and `-`",
             view.list_keys_under("tools"),
         ),
-        NameSubject::Input => (
+        NamedItemKind::Input => (
             is_ascii_identifier(new),
             "use letters, digits and `_`, and do not start with a digit",
             view.list_keys_under("inputs"),
@@ -196,8 +196,8 @@ fn rename_in_test_file(text: &str, target: &RenameTarget<'_>, new: &str) -> Vec<
 /// The name cannot be given, or it is not certain what the script names.
 pub fn rename_in_other_file(path: &Path, text: &str, target: &RenameTarget<'_>, new: &str) -> Result<String, String> {
     let is_valid = match target.subject {
-        NameSubject::Input => is_ascii_identifier(new),
-        NameSubject::Agent | NameSubject::Tool => is_name(new),
+        NamedItemKind::Input => is_ascii_identifier(new),
+        NamedItemKind::Agent | NamedItemKind::Tool => is_name(new),
     };
     if !is_valid {
         return Err(format!(
@@ -298,7 +298,7 @@ fn rename_in_scripts(
         // The variables of a script have the agents on which its own agent depends, and all inputs.
         let reads_target = |name: &str| {
             let is_dependency = |it: &Agent| it.dependencies.iter().any(|on| *on.agent_name == *target.name);
-            target.subject == NameSubject::Input || view.find_known_agent(name).is_some_and(is_dependency)
+            target.subject == NamedItemKind::Input || view.find_known_agent(name).is_some_and(is_dependency)
         };
         let mut users = ensemble
             .agents

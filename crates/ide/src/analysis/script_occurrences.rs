@@ -6,9 +6,9 @@ use super::name_occurrences::{NameForm, NameOccurrence, NamedItemKind, RenameTar
 /// Returns the variables of a script whose keys are names of agents or of inputs.
 fn name_map_variables(target: &RenameTarget<'_>) -> Vec<&'static str> {
     let own = match target.subject {
-        NameSubject::Agent => "dependencies",
-        NameSubject::Input => "inputs",
-        NameSubject::Tool => return Vec::new(),
+        NamedItemKind::Agent => "dependencies",
+        NamedItemKind::Input => "inputs",
+        NamedItemKind::Tool => return Vec::new(),
     };
     let context = target.is_stored.then_some("context");
     [own].into_iter().chain(context).collect()

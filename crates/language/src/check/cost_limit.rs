@@ -67,7 +67,7 @@ pub fn budget_without_price_finding() -> Finding {
     let message = "`max_cost` is never reached: no model of this run has a price";
     Finding::new_error(
         codes::BUDGET_WITHOUT_PRICE,
-        limit_route().into_value_location(),
+        max_cost_route().into_value_location(),
         message,
     )
     .with_help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`")

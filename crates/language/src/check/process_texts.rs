@@ -65,7 +65,7 @@ fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'
             let place = dependency.route_in(&route).with_key("condition");
             Some((&**dependency.condition.as_ref()?.text(), place))
         });
-        add_template_texts(conditions, "condition", texts);
+        add_texts_with_allowed_templates(conditions, "condition", texts);
         collect_for_each_texts(agent, &route, texts);
         match &agent.kind {
             AgentKind::Script { script, env, .. } => {
@@ -148,9 +148,9 @@ fn collect_run_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>
         let route = root.with_key("inputs").with_key(input.name.clone()).with_key("default");
         let mut values = Vec::new();
         if let Some(default) = input.schema.get("default") {
-            collect_texts(default, route, &mut values);
+            collect_json_texts(default, route, &mut values);
         }
-        add_template_texts(values.into_iter(), "default", texts);
+        add_texts_with_allowed_templates(values.into_iter(), "default", texts);
     }
     let default_task = ensemble.default_task.as_deref();
     let default_task = default_task.map(|text| (text, root.with_key("default_task")));
@@ -234,15 +234,15 @@ fn collect_profile_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText
         let options_route = route.with_key("options");
         let mut values = Vec::new();
         for (name, value) in &profile.options {
-            collect_texts(value, options_route.with_key(name.as_str()), &mut values);
+            collect_json_texts(value, options_route.with_key(name.as_str()), &mut values);
         }
-        add_template_texts(values.into_iter(), "options", texts);
+        add_texts_with_allowed_templates(values.into_iter(), "options", texts);
     }
 }
 
 /// Adds the name of a nested ensemble.
 fn add_ensemble_name<'e>(named: &'e str, owner: &Route, texts: &mut Vec<ProcessText<'e>>) {
-    add_template_texts(std::iter::once((named, owner.with_key("ensemble"))), "ensemble", texts);
+    add_texts_with_allowed_templates(std::iter::once((named, owner.with_key("ensemble"))), "ensemble", texts);
 }
 
 /// Adds texts in which a template is not refused.

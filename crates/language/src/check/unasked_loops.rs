@@ -23,7 +23,9 @@ pub(super) fn check_unasked_loops(subject: &CheckSubject<'_>) -> Vec<Finding> {
         success_agents.iter().any(|agent| behind.contains(*agent)) || is_required_conditionally(graph, group)
     };
     let loops = list_loops(graph).into_iter().filter(|group| !is_asked(group));
-    loops.filter_map(|group| unchecked_loop_finding(graph, &group)).collect()
+    loops
+        .filter_map(|group| unchecked_loop_finding(graph, &group))
+        .collect()
 }
 
 /// Returns the agents on which `success` depends; none if it is constant or missing. Returns `None` if it can depend on all agents.

@@ -61,7 +61,7 @@ fn find_agents_with_goal_output(graph: &CheckGraph<'_>) -> Vec<bool> {
     let mut certain: Vec<bool> = graph.ensemble.agents.iter().map(|agent| agent.required).collect();
     let mut open: Vec<usize> = (0..certain.len()).filter(|at| certain[*at]).collect();
     // A requested agent does not wait for its dependencies.
-    if graph.can_request_agents() {
+    if graph.any_agent_can_request() {
         return certain;
     }
     while let Some(agent) = open.pop() {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
-use ensemble_ide::analysis::related_files::{is_script_named_elsewhere, list_ensembles_passing_input, read_test_files_beside};
+use ensemble_ide::analysis::related_files::{
+    is_script_named_elsewhere, list_ensembles_passing_input, read_test_files_beside,
+};
 use ensemble_ide::analysis::rename::{self, RenameEdits, RenameSurroundings};
 use ensemble_ide::analysis::symbols::AgentSymbol;
 use ensemble_ide::analysis::{EditorView, completions, hover, name_occurrences, symbols, tested_ensemble_path};

@@ -87,11 +87,11 @@ fn default_simulated_reply_text(request: &ModelRequest) -> String {
 /// call tools do not count for it.
 fn select_prepared_reply(replies: &[SimulatedReply], request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let at = usize::try_from(request.request_number.saturating_sub(1)).unwrap_or(usize::MAX);
-    let is_usable = |reply: &&PreparedReply| match request.purpose {
+    let is_usable = |reply: &&SimulatedReply| match request.purpose {
         RequestPurpose::Reply => true,
-        RequestPurpose::Summary => !matches!(reply, PreparedReply::Calls { .. }),
+        RequestPurpose::Summary => !matches!(reply, SimulatedReply::Calls { .. }),
     };
-    let usable: Vec<&PreparedReply> = replies.iter().filter(is_usable).collect();
+    let usable: Vec<&SimulatedReply> = replies.iter().filter(is_usable).collect();
     match usable.get(at).or(usable.last()).copied() {
         Some(SimulatedReply::Text(text)) => Ok(ModelReply::from_text(text)),
         Some(SimulatedReply::Error(message)) => Err(ModelError::new_retryable(message)),
@@ -240,14 +240,14 @@ mod tests {
 
     #[tokio::test]
     async fn summaries_are_counted_apart_and_call_no_tools() {
-        let calls = PreparedReply::Calls {
+        let calls = SimulatedReply::Calls {
             text: "I look".into(),
             tool_calls: Vec::new(),
         };
         let replies = vec![
             calls,
-            PreparedReply::Text("one".into()),
-            PreparedReply::Text("two".into()),
+            SimulatedReply::Text("one".into()),
+            SimulatedReply::Text("two".into()),
         ];
         let simulator = simulator(Some(SimulatedReplySource::Replies(replies)));
         for (purpose, number, expected) in [

@@ -90,9 +90,9 @@ impl EnsembleFolder<'_> {
 
     /// Returns the costs of the models of the ensemble that is named, if they are known and it has no errors.
     pub(super) fn find_nested_costs(&self, named: &str) -> Option<Arc<ModelCosts>> {
-        match self.resolve_nested(named).ok()? {
-            NestedReference::Checked(inner) => inner.model_costs.clone(),
-            NestedReference::Circle(_) => None,
+        match self.resolve_and_check_nested(named).ok()? {
+            NestedReferenceTarget::Checked(inner) => inner.model_costs.clone(),
+            NestedReferenceTarget::Circle(_) => None,
         }
     }
 

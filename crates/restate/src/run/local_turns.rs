@@ -5,14 +5,14 @@
 use std::time::Duration;
 
 use ensemble_core::conversation::TurnStarted;
-use ensemble_remote::protocol::parse_records;
+use ensemble_remote::protocol::decode_record_lines;
 use ensemble_runs::local_turns::{LocalTurnsEnd, list_local_agents};
 use restate_sdk::context::DurableFuture;
 use restate_sdk::prelude::*;
 
-use super::{RunDrive, WakeReason};
+use super::{WorkflowRunDrive, WorkflowWakeReason};
 
-impl RunDrive<'_> {
+impl WorkflowRunDrive<'_> {
     /// Returns whether all executions of a turn can be performed by the worker of the workflow.
     pub(super) fn is_local_turn(&mut self, turn: &TurnStarted) -> bool {
         if self.are_turns_large {
@@ -32,8 +32,8 @@ impl RunDrive<'_> {
             Ok(performed) => performed.into_inner(),
             Err(_cancelled) => return Ok(self.handle_cancellation().await?),
         };
-        let records = parse_records(&performed.lines).map_err(|error| TerminalError::new(error.to_string()))?;
-        self.log.commit_records(records);
+        let records = decode_record_lines(&performed.lines).map_err(|error| TerminalError::new(error.to_string()))?;
+        self.log.renumber_and_commit_records(records);
         match performed.end {
             LocalTurnsEnd::OtherAgents => {}
             LocalTurnsEnd::TooLarge => self.are_turns_large = true,
@@ -45,7 +45,8 @@ impl RunDrive<'_> {
     /// Observes the time limit of the run and its cancellation, which nothing else does while only local turns are performed.
     async fn observe_limits(&mut self) -> HandlerResult<()> {
         let timer = self.ctx.sleep(Duration::ZERO);
-        self.wake_futures.push(Box::pin(timer.map(|_| WakeReason::PauseEnded)));
+        self.wake_futures
+            .push(Box::pin(timer.map(|_| WorkflowWakeReason::PauseEnded)));
         self.wait_for_wake().await
     }
 }

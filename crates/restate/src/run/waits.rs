@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ensemble_core::conversation::{Event, RunResumed};
 use ensemble_core::request::PendingRequest;
-use ensemble_remote::protocol::{DecidedToolCall, SentQuestionAnswer, ResumeRequest};
+use ensemble_remote::protocol::{DecidedToolCall, ResumeRequest, SentQuestionAnswer};
 use ensemble_runs::start::recorded_run::list_agents_to_rerun;
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
@@ -124,7 +124,10 @@ impl WorkflowRunDrive<'_> {
     }
 
     /// Returns the next instant. Returns `None` if the wait has ended, or the engine cancelled it.
-    async fn next_resume_time(&mut self, waits: &mut DurableFuturesUnordered<ResumeTimeFuture<'_>>) -> Option<ResumeRequest> {
+    async fn next_resume_time(
+        &mut self,
+        waits: &mut DurableFuturesUnordered<ResumeTimeFuture<'_>>,
+    ) -> Option<ResumeRequest> {
         loop {
             match waits.next().await {
                 Ok(first) => return first.and_then(|(_, request)| request),

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{ConversationState, Event};
 use ensemble_project::PreparedEnsemble;
-use ensemble_remote::protocol::{ExecutionWork, RecordsReply, RunStartRequest};
+use ensemble_remote::protocol::{ExecutionRequest, RecordsReply, RunStartRequest};
 use ensemble_runs::RunOptions;
 use ensemble_runs::local_turns::{LocalTurns, LocalTurnsEnd, PerformedTurns};
-use ensemble_runs::steps::records_for_agent;
+use ensemble_runs::steps::filter_records_for_agent;
 
 use super::{RestateWorker, lock_mutex};
 use crate::run_snapshot::{FoldedRun, RunSnapshot};
@@ -51,7 +51,7 @@ impl RestateWorker {
     }
 
     /// Returns the run, and its state in which the execution is pending.
-    pub(super) async fn load_state(&self, work: &ExecutionWork) -> Result<(FoldedRun, ConversationState), String> {
+    pub(super) async fn load_state(&self, work: &ExecutionRequest) -> Result<(FoldedRun, ConversationState), String> {
         let snapshot = lock_mutex(&self.0.snapshots).get(&work.run).cloned();
         if let Some(snapshot) = snapshot.filter(|snapshot| snapshot.has_state_after(work.records)) {
             let known = snapshot.state_for_agent(&work.agent, work.records);
@@ -83,7 +83,7 @@ impl RestateWorker {
         }
         self.cache_run(&work.run, &folded_run);
         let mut state = folded_run.state.clone();
-        for record in records_for_agent(&records, &work.agent) {
+        for record in filter_records_for_agent(&records, &work.agent) {
             state.apply_record(&record).map_err(|error| error.to_string())?;
         }
         Ok((folded_run, state))

@@ -29,7 +29,7 @@ impl CostForecast {
 
     /// Adds the cost of a try to the average. A try without a known cost counts as free, and an interrupted try does not count.
     pub(super) fn add_ended_try(&mut self, entry: &BatchEntry) {
-        if !entry.is_interrupted() {
+        if !entry.is_cancelled() {
             self.ended_rows += 1;
             self.ended_cost += entry.cost().unwrap_or_default().amount();
         }

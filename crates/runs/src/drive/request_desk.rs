@@ -187,7 +187,7 @@ impl OpenRequestDesk {
             .partition(OpenDeskRequest::is_question);
         state.open = open;
         let questions: Vec<OpenDeskRequest> = questions;
-        let asked_later = questions.iter().map(|open| open.request.request().clone());
+        let asked_later = questions.iter().map(|open| open.request.pending_request().clone());
         state.expected_requests.extend(asked_later);
         drop(state);
         if count > 0 {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use ensemble_ide::analysis::EditorView;
 use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
 use ensemble_ide::analysis::name_occurrences::{self, NamedItemKind, RenameTarget};
-use ensemble_ide::analysis::related_files::{is_script_named_elsewhere, list_ensembles_passing_input, read_test_files_beside};
+use ensemble_ide::analysis::related_files::{
+    is_script_named_elsewhere, list_ensembles_passing_input, read_test_files_beside,
+};
 use ensemble_ide::analysis::rename::{self, RenameEdits, RenameSurroundings};
 use ensemble_language::design::{self, DesignCommand, FormKey, list_form_keys};
 use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
@@ -156,8 +158,8 @@ fn edit_to_json(units: &Utf16LineIndex<'_>, span: Span, text: &str) -> Value {
 /// Plans the rename of an agent or an input: `{do: rename, agent, name}` or `{do: rename, input, name}`.
 fn plan_rename(app: &UiServerState, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Value, ApiFailure> {
     let subject = match wanted["input"].is_null() {
-        true => NameSubject::Agent,
-        false => NameSubject::Input,
+        true => NamedItemKind::Agent,
+        false => NamedItemKind::Input,
     };
     let old = super::required_text(wanted, name_of_renamed_subject(subject))?;
     let name = super::required_text(wanted, "name")?;
@@ -177,7 +179,7 @@ fn plan_rename(app: &UiServerState, path: &Path, text: &Arc<str>, wanted: &Value
     let tests = read_test_files_beside(&absolute).into_iter();
     let tests = tests.filter_map(|(path, text)| Some((path.strip_prefix(&project.folder).ok()?.to_owned(), text)));
     let around = RenameSurroundings {
-        is_shared: &|script| is_shared_script(script, &absolute) || !project.contains_file(script),
+        is_shared: &|script| is_script_named_elsewhere(script, &absolute) || !project.contains_file(script),
         tests: tests.collect(),
         find_callers: &|input| list_ensembles_passing_input(&absolute, &project.folder, input),
     };
@@ -202,10 +204,10 @@ fn plan_rename(app: &UiServerState, path: &Path, text: &Arc<str>, wanted: &Value
 }
 
 /// Returns the key with which the page names the renamed agent or input.
-fn name_of_renamed_subject(subject: NameSubject) -> &'static str {
+fn name_of_renamed_subject(subject: NamedItemKind) -> &'static str {
     match subject {
-        NameSubject::Input => "input",
-        NameSubject::Agent | NameSubject::Tool => "agent",
+        NamedItemKind::Input => "input",
+        NamedItemKind::Agent | NamedItemKind::Tool => "agent",
     }
 }
 

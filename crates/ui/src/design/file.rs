@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_ide::analysis::name_occurrences::{NameSubject, RenameTarget};
+use ensemble_ide::analysis::name_occurrences::{NamedItemKind, RenameTarget};
 use ensemble_ide::analysis::rename::rename_in_other_file;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::loader::load_ensemble;
@@ -150,8 +150,8 @@ fn rename_agents_in_file(project: &Project, given: &Value) -> Result<(PathBuf, S
     let mut after = before.clone();
     for name in given["names"].as_array().into_iter().flatten() {
         let subject = match name["subject"].as_str() {
-            Some("agent") => NameSubject::Agent,
-            Some("input") => NameSubject::Input,
+            Some("agent") => NamedItemKind::Agent,
+            Some("input") => NamedItemKind::Input,
             _ => return Err(ApiFailure::bad_request("`subject` must be `agent` or `input`")),
         };
         let target = RenameTarget {

@@ -428,7 +428,7 @@ fn add_count(thread: Thread, key: &str, requests: u64) -> Thread {
         return thread;
     }
     let before = thread.iterations().last().map_or(0, |last| read_count(last, key));
-    thread.add_metadata(key, before + requests)
+    thread.set_metadata(key, before + requests)
 }
 
 /// Counts the requests that were made for the thread.

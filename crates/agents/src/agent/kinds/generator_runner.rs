@@ -32,7 +32,7 @@ impl ScriptGeneratorRunner {
 
     /// Asks the generator for the output, with the text that the script would read as prompt.
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptEnd {
-        let stdin = match self.templates.render(&execution).await {
+        let stdin = match self.templates.render_args_and_stdin(&execution).await {
             Ok(input) => input.stdin,
             Err(error) => return AttemptEnd::from_failure(FailureKind::Unavailable, error),
         };

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::agent::fixtures;
     use ensemble_core::conversation::{Event, run_exit_code};
-    use ensemble_core::random_conversations::{drive, started};
+    use ensemble_core::random_conversations::{drive_from_records, run_started_event};
     use ensemble_language::random_ensembles::{plan_with_results, with_goal, with_strict_limits};
 
     proptest! {
@@ -217,10 +217,10 @@ mod tests {
             goal in any::<u16>(),
         ) {
             let plan = Arc::new(with_goal(&with_strict_limits(&plan, knobs), goal));
-            let (state, records) = drive(&plan, &Arc::new(fate), 0, &[], started());
+            let (state, records) = drive_from_records(&plan, &Arc::new(fate), 0, &[], run_started_event());
             let run_end = state.run_end().expect("it ended");
             let execution = fixtures::execution("outer", 1);
-            let AttemptOutcome::Finished(result) = finish_nested_run(&execution, &state) else {
+            let AttemptEnd::Finished(result) = copy_warnings_and_finish(&execution, &state) else {
                 panic!("nobody is asked");
             };
             let code = run_exit_code(run_end.completion_reason, run_end.is_success(), None);

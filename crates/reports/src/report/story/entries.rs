@@ -283,7 +283,7 @@ fn push_call_entries(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
         arguments: escape_control_characters(&call.arguments.to_string()),
     });
     let answers = call.answers.iter().map(describe_answer);
-    entries.extend(answers.map(|line| ExchangeEntry::Note(make_visible(&line))));
+    entries.extend(answers.map(|line| ExchangeEntry::Note(escape_control_characters(&line))));
     entries.push(match &call.end {
         Some(ToolCallEnd::Error(error)) => ExchangeEntry::ToolError {
             name,

@@ -216,7 +216,7 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
     }
     let own_warnings = execution.finish_event.iter().flat_map(|finished| &finished.warnings);
     for warning in list_part_warnings(&execution.parts).iter().chain(own_warnings) {
-        text.push_str(&format!("- warning: {}\n\n", escape_inline(warning)));
+        text.push_str(&format!("- warning: {}\n\n", escape_markdown_inline(warning)));
     }
     if let Some(failure) = execution.failure() {
         text.push_str(&format!("failed ({}):\n\n", failure_kind_word(failure.kind)));
@@ -224,7 +224,10 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
     }
     for request in &execution.open_requests {
         let address = request.address.to_string();
-        text.push_str(&format!("{} is waiting for an answer:\n\n", escape_inline(&address)));
+        text.push_str(&format!(
+            "{} is waiting for an answer:\n\n",
+            escape_markdown_inline(&address)
+        ));
         text.push_str(&render_code_block(&request.question.prompt, "text"));
         for choice in &request.question.choices {
             text.push_str(&format!("- {}\n", escape_markdown_inline(choice)));

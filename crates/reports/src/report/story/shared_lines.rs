@@ -14,8 +14,8 @@ use ensemble_core::conversation::{
     CompletionReason, DecisionSource, PermissionDecision, Record, RunEnded, RunInterruption,
 };
 use ensemble_core::operator::escape_hidden;
-use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryPermissionDecision, StoryExecution, StoryTurn};
-use ensemble_history::{GivenAnswer, DriverProcess};
+use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryExecution, StoryPermissionDecision, StoryTurn};
+use ensemble_history::{DriverProcess, GivenAnswer};
 use ensemble_language::data::RunContext;
 
 /// The indent of every row of an output.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::next_commands::{quote_for_shell, suggest_next_commands};
 use super::shared_lines::{
-    OUTPUT_INDENT, describe_interruption, format_context_values, format_local_time, outcome_mark, render_answered_question,
-    render_decision, render_inner_answers, render_permission_question, render_running_agents, render_stderr,
-    render_stopped_agents, totals_lines,
+    OUTPUT_INDENT, describe_interruption, format_context_values, format_local_time, outcome_mark,
+    render_answered_question, render_decision, render_inner_answers, render_permission_question, render_running_agents,
+    render_stderr, render_stopped_agents, totals_lines,
 };
 use crate::report::console::{is_call_long, render_call_line, render_result_line};
 use crate::report::context_window;

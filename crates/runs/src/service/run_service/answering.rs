@@ -118,11 +118,11 @@ impl RunService {
 
     /// Returns whether the request of an answer is recorded and waits, and this process does not drive the run.
     async fn is_request_recorded(&self, id: &RunId, answer: &ClientAnswer) -> bool {
-        self.wait_for_lease(id).await;
+        self.wait_for_released_lease(id).await;
         if self.find_driven_run(id).is_some() {
             return false;
         }
-        let pending = self.pending_requests(id).await.unwrap_or_default();
+        let pending = self.load_pending_requests(id).await.unwrap_or_default();
         pending
             .iter()
             .any(|request| request.address == answer.address && request.digest == answer.digest)

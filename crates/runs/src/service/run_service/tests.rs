@@ -121,14 +121,14 @@ async fn a_postponed_question_is_recorded_and_its_answer_resumes_the_run() {
         let id = service.start_run(gate, RunOptions::default()).await.expect("it starts");
         let mut follow = service.follow_run(&id, 0).await.expect("it is there");
         until(&mut follow, "asked Print it?").await;
-        let request = service.pending_requests(&id).await.expect("it asks").remove(0);
+        let request = service.load_pending_requests(&id).await.expect("it asks").remove(0);
         assert_eq!(service.postpone_questions(&id), usize::from(is_postponed), "{more}");
         if is_postponed {
             let recorded = until(&mut follow, "run_ended").await;
             assert!(recorded.contains(&"input_requested".to_owned()), "{more}: {recorded:?}");
         }
         // At once: the run may still hold its lease.
-        let answered = service.answer_request(
+        let answered = service.answer_or_resume(
             &id,
             (&request.address, &request.digest),
             RequestAnswer::Text("yes".to_owned()),

@@ -43,7 +43,7 @@ impl ReplacedScriptAgent {
     /// # Errors
     /// `args` or `stdin` cannot be rendered; in words.
     pub(crate) async fn render_question(&self, execution: &ExecutionInput) -> Result<String, String> {
-        let input = self.templates.render(execution).await?;
+        let input = self.templates.render_args_and_stdin(execution).await?;
         let name = &execution.agent_name;
         let summary = json!({"key_context": shorten_context_values(&execution.context)});
         let mut text = render_unkeyed_lines(execution, true);
