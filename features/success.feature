@@ -116,7 +116,7 @@ Feature: Success
       """
     When I run `ensemble run b.yaml --output json`
     Then it ends as "unsuccessful" with exit code 1
-    And the result has "detail" = "`deploy` is required and never ran: condition false on spin: output.nr > 5 (output.nr = 2)"
+    And the result has "detail" = "`deploy` is required and never ran: condition false on spin: output.nr > 5 (output.nr = 2); max_total_turns was reached: 2"
 
   Scenario: A limit that is the natural end of a conversation
     Given the ensemble "b.yaml":

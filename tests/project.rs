@@ -14,5 +14,6 @@ mod project {
     mod schema;
     mod security_promises;
     mod shipped;
+    mod systems;
     mod words;
 }

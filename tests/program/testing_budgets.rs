@@ -247,7 +247,7 @@ fn validate_reports_a_budget_without_a_price_exactly_if_run_refuses_it() {
         ),
         (
             "a price above does not help",
-            format!("name: e\nagents: [{{name: n, ensemble: deep/leaf.yaml}}, {{name: c, model_profile: u}}]\n")
+            "name: e\nagents: [{name: n, ensemble: deep/leaf.yaml}, {name: c, model_profile: u}]\n".to_owned()
                 + &model(price),
             asks.to_owned() + &model(""),
             asks.to_owned() + &model("") + limit,

@@ -11,13 +11,13 @@ use crate::support::files::project;
 
 /// The patterns, each with the largest number of items that may have it.
 const CEILINGS: &[(Pattern, usize)] = &[
-    (Pattern::ParticipleFunction, 8),
-    (Pattern::PrepositionFunction, 1),
-    (Pattern::FunctionOf, 3),
-    (Pattern::FunctionDoc, 13),
+    (Pattern::ParticipleFunction, 4),
+    (Pattern::PrepositionFunction, 0),
+    (Pattern::FunctionOf, 1),
+    (Pattern::FunctionDoc, 5),
     (Pattern::TypeDoc, 1),
     (Pattern::SharedTypeName, 0),
-    (Pattern::ParticipleType, 4),
+    (Pattern::ParticipleType, 3),
 ];
 
 /// The smallest number of words in the names of functions, on average, in hundredths.

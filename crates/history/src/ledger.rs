@@ -336,7 +336,7 @@ mod tests {
             data.as_object_mut().expect("a map").extend(more);
             data
         };
-        let failure = json!({"pause": 0.0, "kind": "exit", "error": "no"});
+        let failure = json!({"failure": {"kind": "exit", "error": "no"}, "pause": 0.0});
         let stops: [&dyn Fn(&mut ExecutionAccount); 3] = [
             &|account| account.interrupt_attempt(at(stopped_at)),
             &|account| account.apply_event(&event("attempt_failed", with(failure.clone())), at(stopped_at)),

@@ -19,7 +19,7 @@ pub(super) struct KillOnceGroup {
 impl KillOnceGroup {
     /// Kills the group if its leader has exited but is not reaped yet, so that the id of the group is still valid.
     ///
-    /// `ChildRun::wait` reaps the child only after the reactor has reported its end. If the reactor runs on this thread,
+    /// `RunningNestedRun::wait` reaps the child only after the reactor has reported its end. If the reactor runs on this thread,
     /// the child has ended before this check, so the number cannot belong to another process. Otherwise the leader may
     /// end between this check and the reaping. Then the number is free for a moment, which does no harm because the
     /// kernel assigns numbers in sequence.

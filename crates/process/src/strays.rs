@@ -12,10 +12,11 @@ pub(super) use linux::{
     register_unmarked_child,
 };
 #[cfg(not(target_os = "linux"))]
-pub use others::collect_orphans;
+pub use others::become_orphan_collector;
 #[cfg(not(target_os = "linux"))]
 pub(super) use others::{
-    ProcessMark, kill_marked_processes, kill_strays, lock_for_start, owner_prefix, register_unmarked,
+    StrayProcessGuard, kill_processes_of_owner, kill_strays_and_wait, lock_for_start, own_mark_prefix,
+    register_unmarked_child,
 };
 
 /// The variable with the mark of a process.
@@ -256,35 +257,35 @@ mod others {
     ///
     /// # Errors
     /// None.
-    pub fn collect_orphans() -> std::io::Result<()> {
+    pub fn become_orphan_collector() -> std::io::Result<()> {
         Ok(())
     }
 
     /// Guard of a started process, without an effect on this system.
     #[derive(Debug)]
-    pub(in super::super) struct ProcessMark;
+    pub(in super::super) struct StrayProcessGuard;
 
-    impl ProcessMark {
+    impl StrayProcessGuard {
         pub(in super::super) fn new() -> Self {
             Self
         }
 
         pub(in super::super) fn mark_variable(&self) -> (&'static str, &str) {
-            (super::MARK, "")
+            (super::PROCESS_MARK_VARIABLE, "")
         }
 
         pub(in super::super) fn set_pid(&mut self, _: Option<u32>) {}
     }
 
-    pub(in super::super) fn owner_prefix() -> &'static str {
+    pub(in super::super) fn own_mark_prefix() -> &'static str {
         ""
     }
 
     pub(in super::super) fn lock_for_start() {}
 
-    pub(in super::super) fn register_unmarked(_: u32) {}
+    pub(in super::super) fn register_unmarked_child(_: u32) {}
 
-    pub(in super::super) async fn kill_strays() {}
+    pub(in super::super) async fn kill_strays_and_wait() {}
 
-    pub(in super::super) fn kill_marked_processes() {}
+    pub(in super::super) fn kill_processes_of_owner() {}
 }

@@ -3,7 +3,7 @@
 //! - [`protocol`] contains the messages between the program, the engine's workers, and the workers among each other.
 //! - [`EngineClient`] is the client: it starts, follows, answers, cancels, lists and downloads runs.
 //! - [`unsupported`] finds the parts of an ensemble that workers do not execute.
-//! - [`EngineAdmin`] is the client of the admin interface: it finds and resumes calls that the engine has paused.
+//! - [`EngineAdminClient`] is the client of the admin interface: it finds and resumes calls that the engine has paused.
 //!
 //! The other side is the crate `ensemble-restate`.
 

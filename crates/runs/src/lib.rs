@@ -6,7 +6,7 @@
 //!   [`RunHandle::cancel`], [`RunHandle::wait_for_end`].
 //! - [`RunService`](crate::service::run_service::RunService) drives runs for several clients, which follow, answer, cancel and list them.
 //! - [`RunHost`] is the environment of runs: variables, clock, randomness, watchdog and operator.
-//! - [`crate::store::files::FileStore`] stores runs in files. Every other [`RunStore`](ensemble_core::store::RunStore) can be used as well, such as
+//! - [`crate::store::files::FileRunStore`] stores runs in files. Every other [`RunStore`](ensemble_core::store::RunStore) can be used as well, such as
 //!   [`MemoryStore`](ensemble_core::store::MemoryStore).
 //!
 //! Runs are driven in tasks on the caller's tokio runtime, any number of them in one process. The crate installs no signal

@@ -161,7 +161,7 @@ impl Runs {
     }
 }
 
-/// What drives the executions of a run, without the state and the log.
+/// Parts of a run that drive its executions, without the state and the log.
 pub(crate) struct ExecutionDrive {
     pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) options: RunOptions,

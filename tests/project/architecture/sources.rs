@@ -80,10 +80,12 @@ pub(super) fn crates() -> Vec<Crate> {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
         let package = manifest.split("[package]").nth(1).expect("a package");
         let name = package.lines().find_map(|line| line.strip_prefix("name = "));
-        Crate {
-            package: name.expect("a name").trim_matches('"').to_owned(),
-            folder,
-        }
+        // The package of the program has another name than its library.
+        let name = name
+            .expect("a name")
+            .trim_matches('"')
+            .replace("ensemble-cli", "ensemble");
+        Crate { package: name, folder }
     };
     folders.into_iter().map(one).collect()
 }

@@ -31,7 +31,7 @@ const AROUND: [(&str, &[&str]); 9] = [
     ("Stdio::inherit(", &[]),
     // Styles of a text that another crate has rendered.
     (
-        "trust_styles(",
+        "mark_styles_as_trusted(",
         &[
             "src/command/mod.rs",
             "crates/reports/src/report/diagnostics.rs",

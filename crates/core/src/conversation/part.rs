@@ -56,7 +56,7 @@ pub struct PartAttemptEnded {
     pub reused: bool,
 }
 
-/// Deserialized form of a [`PartEnded`], with a default for every key that can be absent.
+/// Deserialized form of a [`PartAttemptEnded`], with a default for every key that can be absent.
 #[derive(Deserialize)]
 struct PartEndedFields {
     turn: u32,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::cost_limit::ModelCosts;
+use super::model_costs::ModelCosts;
 use super::script_text::ScriptText;
 use crate::condition::ValueType;
 use crate::diagnostic::Finding;

@@ -4,41 +4,12 @@ use std::collections::HashSet;
 
 use super::check_subject::CheckSubject;
 use super::context::CheckContext;
+use super::model_costs::{ModelCosts, UnpricedModel};
 use super::usable_profiles::UsableProfiles;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, ToolDefinition, ToolKind};
 use crate::loader::codes;
 use crate::source::{Route, RouteLocation};
-
-/// The models that a run of an ensemble can ask, also in nested ensembles, by whether their use counts for `max_cost`.
-#[derive(Debug, Clone, Default)]
-pub struct ModelCosts {
-    /// Whether a model has a price, or can report its costs.
-    has_price: bool,
-    /// Whether the built-in simulated model takes part, which has no price and costs nothing.
-    has_free_model: bool,
-    unpriced: Vec<UnpricedModel>,
-    /// Whether external agents, or nested ensembles whose models are not known, have costs of their own.
-    has_other_costs: bool,
-}
-
-impl ModelCosts {
-    /// Returns whether a run can ask a model whose price is missing.
-    fn asks_models(&self) -> bool {
-        self.has_free_model || !self.unpriced.is_empty()
-    }
-}
-
-/// A model without a price.
-#[derive(Debug, Clone)]
-struct UnpricedModel {
-    /// The model, for messages.
-    model: String,
-    /// The nested ensemble that uses the model.
-    nested: Option<String>,
-    /// The place where the outermost ensemble names the model or the nested ensemble.
-    place: RouteLocation,
-}
 
 /// Reports a `max_cost` that a run can never reach, and models that it does not count, unless a profile is not known.
 pub(super) fn check_cost_limit(subject: &CheckSubject<'_>) -> Vec<Finding> {

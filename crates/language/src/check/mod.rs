@@ -33,6 +33,7 @@ mod idle_dependencies;
 mod idle_turns;
 mod independent_agents;
 mod loop_turns;
+mod model_costs;
 mod one_sided_loops;
 mod output_keys;
 mod prepared_answers;
@@ -79,7 +80,8 @@ use context::NoFileContext;
 pub use allowances::filter_allowed_diagnostics;
 pub use context::CheckContext;
 pub use context::OutputKeys;
-pub use cost_limit::{ModelCosts, budget_without_price_finding, collect_model_costs};
+pub use cost_limit::{budget_without_price_finding, collect_model_costs};
+pub use model_costs::ModelCosts;
 pub use run_bounds::{EarlyCountBound, RunBounds, compute_run_bounds, infer_condition_types};
 pub use script_text::{
     MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptCallMismatch, ScriptName, ScriptText, ScriptVariableKeyRead,

@@ -179,7 +179,7 @@ fn is_system_path(path: &Path) -> bool {
 
 /// Returns whether every program in a sandbox can read the path: never on other systems.
 #[cfg(not(target_os = "linux"))]
-fn is_system(_: &Path) -> bool {
+fn is_system_path(_: &Path) -> bool {
     false
 }
 

@@ -10,7 +10,7 @@ pub(super) use linux::enter_sandbox;
 
 /// Fails: other systems have no sandbox.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn enter_sandbox_and_exec(_: &super::SandboxTask, _: &super::super::ProgramInvocation) -> String {
+pub(super) fn enter_sandbox(_: &super::SandboxHelperTask, _: &super::super::ProgramInvocation) -> String {
     "a sandbox needs Linux".to_owned()
 }
 

@@ -8,9 +8,9 @@ pub(super) use linux::run_supervised_command;
 
 /// Fails: other systems have no sandbox.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn supervise_command(
+pub(super) fn run_supervised_command(
     _: &super::super::ProgramInvocation,
-    _: &super::SandboxTask,
+    _: &super::SandboxHelperTask,
     _: &super::super::ProgramInvocation,
 ) -> Result<u8, String> {
     Err("a sandbox needs Linux".to_owned())

@@ -309,9 +309,7 @@ impl Batch {
         for planned in &self.rows {
             let task = self.decide_row_task(planned);
             // A row that waits although it has answers: perhaps they name no agent.
-            let entry = planned.tries.entry.as_ref();
-            let is_waiting = entry.is_some_and(|entry| entry.outcome == CompletionReason::WaitingForInput);
-            if !task.is_executed() && !(is_waiting && task == RowTask::Nothing) {
+            if !task.is_executed() && task != RowTask::Wait {
                 continue;
             }
             let mut refuse = |what: String| {

@@ -272,7 +272,7 @@ impl LoggedTurnReader {
                         usage: used,
                         ..recorded
                     };
-                    let result = RecordedExecutionResult::AttemptEnded(observation);
+                    let result = RecordedExecutionResult::AttemptEnded(Box::new(observation));
                     executions.insert(agent, result);
                 }
                 Event::InputRequested(asked) => {

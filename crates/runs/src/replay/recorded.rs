@@ -11,7 +11,7 @@ use ensemble_core::runner::{AttemptEnd, AttemptResult, BoxFuture, ExecutionInput
 #[derive(Debug, Clone)]
 pub(crate) enum RecordedExecutionResult {
     /// The execution ended with this result.
-    AttemptEnded(AttemptResult),
+    AttemptEnded(Box<AttemptResult>),
     /// The execution asked these requests, which were never answered.
     QuestionsAsked(Vec<PendingRequest>),
 }
@@ -43,7 +43,7 @@ impl SharedTurnRecording {
     fn take_attempt_outcome(&self, agent: &str) -> AttemptEnd {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {
-            Some(RecordedExecutionResult::AttemptEnded(observation)) => AttemptEnd::Recorded(observation),
+            Some(RecordedExecutionResult::AttemptEnded(observation)) => AttemptEnd::Recorded(*observation),
             Some(RecordedExecutionResult::QuestionsAsked(requests)) => AttemptEnd::NeedsInput(requests),
             // Executions that were under way when the record was cut have no end in it.
             None => AttemptEnd::Interrupted(turn.cut_by.clone().unwrap_or(RunInterruption::Cancelled {

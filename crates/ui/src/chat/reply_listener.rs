@@ -209,7 +209,7 @@ struct ReplyListener {
 }
 
 impl ReplyListener {
-    /// Listens from that record on. `heard`: see [`FollowStart`].
+    /// Listens from that record on. `heard`: see [`AnsweringRunStart`].
     async fn wait_for_reply(
         mut self,
         mut from: u64,

@@ -2,7 +2,7 @@
 //!
 //! A record costs the same in a long run as in a short one: only the rows that it changes are written again.
 //!
-//! Invariant: it depends on records and on [`RunLiveness`], and a record costs the same in a long run as in a short one.
+//! Invariant: it depends on records and on [`LiveRunState`], and a record costs the same in a long run as in a short one.
 
 mod detail;
 mod elapsed_time;

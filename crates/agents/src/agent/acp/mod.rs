@@ -67,7 +67,7 @@ pub struct ExternalAgent {
     pub permissions: Arc<ToolPermissions>,
     /// The programs of the run.
     pub programs: Arc<ExternalProgramPool>,
-    /// The number of this agent among those of the run ([`ExternalPrograms::new_owner`]): it uses no program of another agent.
+    /// The number of this agent among those of the run ([`ExternalProgramPool::new_owner`]): it uses no program of another agent.
     pub owner: ProgramOwner,
     /// The clock for the times of the record.
     pub now: Arc<ClockFn>,

@@ -13,11 +13,11 @@ pub(crate) const CALL_NOT_MADE: &str = "the call was not made";
 /// The thread can be continued like any other:
 ///
 /// ```
-/// use ensemble_agents::agent::chat::{DialogueErrorKind, Dialogue, PreparedReply, Thread};
+/// use ensemble_agents::agent::chat::{DialogueErrorKind, Dialogue, SimulatedReply, Thread};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let dialogue = Dialogue::with_simulated_replies([PreparedReply::with_error("busy"), "Here I am.".into()]);
+/// let dialogue = Dialogue::with_simulated_replies([SimulatedReply::with_error("busy"), "Here I am.".into()]);
 /// let error = dialogue.say(Thread::default(), "Hello?").await.expect_err("the model is busy");
 /// assert_eq!(error.cause, DialogueErrorKind::Model("busy".into()));
 /// assert_eq!(error.thread.initial_query(), Some("Hello?"));

@@ -4,14 +4,14 @@
 //! Example:
 //!
 //! ```
-//! use ensemble_agents::agent::chat::{Dialogue, StreamItem, PreparedReply, Thread};
+//! use ensemble_agents::agent::chat::{Dialogue, StreamItem, SimulatedReply, Thread};
 //! use serde_json::{Value, json};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // `Dialogue::with_model("ollama/llama3.2:1b")?` asks a real model.
 //! let dialogue = Dialogue::with_simulated_replies([
-//!     PreparedReply::with_tool_calls([("weather", json!({"city": "Paris"}))]),
+//!     SimulatedReply::with_tool_calls([("weather", json!({"city": "Paris"}))]),
 //!     "It is sunny in Paris.".into(),
 //!     "It will rain.".into(),
 //! ])
@@ -210,19 +210,19 @@ impl Dialogue {
     /// If the name or the schema is not valid, the first request fails with [`DialogueErrorKind::Tools`].
     ///
     /// ```
-    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, SimulatedReply, Thread};
     /// use serde_json::{Value, json};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-    /// let dialogue = Dialogue::with_simulated_replies([PreparedReply::with_tool_calls([("double", json!({"n": 21}))]), "It is 42.".into()])
+    /// let dialogue = Dialogue::with_simulated_replies([SimulatedReply::with_tool_calls([("double", json!({"n": 21}))]), "It is 42.".into()])
     ///     .with_tool_and_schema("double", "Doubles a number.", schema, |arguments: Value| async move {
     ///         let n = arguments["n"].as_i64().ok_or("n is too large")?;
     ///         Ok(n * 2)
     ///     });
     /// let ended = dialogue.say(Thread::default(), "Twice 21?").await?;
-    /// assert_eq!(ended.thread.iterations()[0].tool_calls[0].result_text(), "42");
+    /// assert_eq!(ended.thread.iterations()[0].tool_calls[0].text_for_model(), "42");
     /// # Ok(())
     /// # }
     /// ```
@@ -294,11 +294,11 @@ impl Dialogue {
     /// repeats the request that has no reply. If the thread is empty or complete, the stream fails and sends nothing.
     ///
     /// ```
-    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, SimulatedReply, Thread};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let dialogue = Dialogue::with_simulated_replies([PreparedReply::with_error("overloaded"), "Sunny.".into()]);
+    /// let dialogue = Dialogue::with_simulated_replies([SimulatedReply::with_error("overloaded"), "Sunny.".into()]);
     /// let error = dialogue.say(Thread::default(), "Paris today?").await.expect_err("the provider is overloaded");
     /// let ended = dialogue.continue_thread(error.thread).await?;
     /// assert_eq!((ended.text.as_str(), ended.thread.message_count()), ("Sunny.", 2));

@@ -65,13 +65,13 @@ impl Dialogue {
     /// `with` chooses the parts that are executed again.
     ///
     /// ```
-    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, Thread, ThreadReplay};
+    /// use ensemble_agents::agent::chat::{Dialogue, SimulatedReply, Thread, ReplayScope};
     /// use serde_json::{Value, json};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let schema = json!({"type": "object"});
-    /// let call = PreparedReply::with_tool_calls([("weather", json!({}))]);
+    /// let call = SimulatedReply::with_tool_calls([("weather", json!({}))]);
     /// let dialogue = Dialogue::with_simulated_replies([call, "It is sunny.".into()])
     ///     .with_tool_and_schema("weather", "", schema.clone(), |_: Value| async { Ok("sun") });
     /// let recorded = dialogue.say(Thread::default(), "The weather?").await?.thread;
@@ -79,7 +79,7 @@ impl Dialogue {
     /// // The tool returns something else now, so the model is asked again after the call.
     /// let changed = Dialogue::with_simulated_replies(["", "It rains."])
     ///     .with_tool_and_schema("weather", "", schema, |_: Value| async { Ok("rain") });
-    /// let replayed = changed.replay(&recorded, ThreadReplay::changed_tools(["weather"])).await?;
+    /// let replayed = changed.replay(&recorded, ReplayScope::changed_tools(["weather"])).await?;
     /// assert_eq!((replayed.first_change, replayed.usage.requests), (Some(1), 1));
     /// assert_eq!(replayed.thread.to_messages()[2].content, "It rains.");
     /// # Ok(())

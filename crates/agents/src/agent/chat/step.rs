@@ -103,13 +103,13 @@ impl Dialogue {
     /// The caller limits the number of steps.
     ///
     /// ```
-    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, DialogueStepResult, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, SimulatedReply, DialogueStepResult, Thread};
     /// use serde_json::{Value, json};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
-    /// let dialogue = Dialogue::with_simulated_replies([PreparedReply::with_tool_calls([("weather", json!({"name": "Pars"}))]), "Sunny.".into()])
+    /// let dialogue = Dialogue::with_simulated_replies([SimulatedReply::with_tool_calls([("weather", json!({"name": "Pars"}))]), "Sunny.".into()])
     ///     .with_tool_and_schema("weather", "Tells the weather of a city.", schema, |city: Value| async move {
     ///         Ok(format!("sunny in {}", city["name"]))
     ///     });
@@ -122,7 +122,7 @@ impl Dialogue {
     ///             calls.into()
     ///         }
     ///         DialogueStepResult::AskModel(calls) => {
-    ///             assert_eq!(calls[0].result_text(), "sunny in \"Paris\"");
+    ///             assert_eq!(calls[0].text_for_model(), "sunny in \"Paris\"");
     ///             calls.into()
     ///         }
     ///         DialogueStepResult::Done(ended) => break ended,

@@ -202,7 +202,7 @@ impl Dialogue {
     /// The model receives errors and can try again. Calls of one reply run in parallel.
     ///
     /// ```
-    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, SimulatedReply, Thread};
     /// use schemars::JsonSchema;
     /// use serde::Deserialize;
     /// use serde_json::json;
@@ -215,12 +215,12 @@ impl Dialogue {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let dialogue = Dialogue::with_simulated_replies([PreparedReply::with_tool_calls([("weather", json!({"name": "Paris"}))]), "Sunny.".into()])
+    /// let dialogue = Dialogue::with_simulated_replies([SimulatedReply::with_tool_calls([("weather", json!({"name": "Paris"}))]), "Sunny.".into()])
     ///     .with_tool("weather", "Tells the weather of a city.", |city: City| async move {
     ///         Ok(format!("sunny in {}", city.name))
     ///     });
     /// let ended = dialogue.say(Thread::default(), "Paris today?").await?;
-    /// assert_eq!(ended.thread.iterations()[0].tool_calls[0].result_text(), "sunny in Paris");
+    /// assert_eq!(ended.thread.iterations()[0].tool_calls[0].text_for_model(), "sunny in Paris");
     /// # Ok(())
     /// # }
     /// ```

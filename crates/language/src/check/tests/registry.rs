@@ -8,7 +8,8 @@ use std::path::Path;
 use crate::check::CHECKS;
 
 /// The files that are not checks: what checks share, and what is about the text.
-const SHARED: [&str; 14] = [
+const SHARED: [&str; 15] = [
+    "model_costs",
     "hidden_values",
     "allowances",
     "run_bounds",

@@ -186,10 +186,11 @@ async fn a_window_sums_up_with_the_dialogues_own_model_or_another() {
             .await
             .expect("an end");
         let noted = &all[2].thread.iterations()[2].metadata["dropped"]["summary"];
+        // Summaries are counted apart from the replies.
         let expected = if is_own {
-            "two"
+            "one"
         } else {
-            "(simulated reply 3 of assistant)"
+            "(simulated reply 1 of assistant)"
         };
         assert_eq!(noted, expected);
         assert_eq!(all[2].usage.requests, 2, "the summary is counted");

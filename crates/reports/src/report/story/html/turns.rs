@@ -136,11 +136,11 @@ fn render_execution(run: &ExportedRun, turn: &StoryTurn, execution: &StoryExecut
             text.push_str(&format!("<p class=\"choice\">· {}</p>\n", escape_html(choice)));
         }
     }
-    if let Some(finished) = &execution.finish_event {
-        if !finished.stderr.trim().is_empty() {
-            text.push_str("<p class=\"label\">stderr</p>\n");
-            text.push_str(&render_text_block(&finished.stderr, "text stderr"));
-        }
+    if let Some(finished) = &execution.finish_event
+        && !finished.stderr.trim().is_empty()
+    {
+        text.push_str("<p class=\"label\">stderr</p>\n");
+        text.push_str(&render_text_block(&finished.stderr, "text stderr"));
     }
     let own_warnings = execution.finish_event.iter().flat_map(|finished| &finished.warnings);
     for warning in list_part_warnings(&execution.parts).iter().chain(own_warnings) {
