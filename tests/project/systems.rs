@@ -15,16 +15,17 @@ fn list_conditional_names(source: &str, attribute: &str) -> BTreeSet<String> {
 
 /// Returns the names that the first item of the text defines: a function, a constant or an import from `linux` or `others`.
 fn list_item_names(text: &str) -> Vec<String> {
-    let item = text.split(['(', '=', ';']).next().unwrap_or_default();
+    let item = text.split(';').next().unwrap_or_default();
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
     };
     for module in ["use linux::", "use others::"] {
-        if let Some((_, names)) = item.split_once(module) {
+        if let Some((_, names)) = item.split_once(module).filter(|_| !item.contains("fn ")) {
             return words(names);
         }
     }
+    let item = item.split('{').next().unwrap_or_default();
     let name = ["fn ", "const "].iter().find_map(|kind| item.split_once(kind));
     let name = name.and_then(|(_, rest)| words(rest).into_iter().next());
     name.into_iter().collect()
