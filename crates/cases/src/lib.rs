@@ -3,12 +3,12 @@
 //! A test file ([`ensemble_language::cases`]) has cases. Each is a conversation with stubs in the place of agents, and what
 //! is expected of it.
 //!
-//! - [`suite::TestSuite::load`] reads a test file and its ensemble, and reports what is wrong with both.
-//! - [`drive::CaseDriver::run_case`] holds the conversation of a case, in virtual time and without a process, the network or a key.
-//! - [`judge::check_expectations`] compares what happened with what is expected.
-//! - [`suggest::suggest_cases`] makes cases for what no case reaches.
-//! - [`mutate::generate_mutants`] changes an ensemble; [`mutate::EnsembleMutant::test_mutant`] says which cases notice.
-//! - [`update::update_expectations`] puts what happened in the place of expectations that it contradicts.
+//! - [`suite::TestSuite::load_and_check`] reads a test file and its ensemble, and reports what is wrong with both.
+//! - [`drive::CaseDriver::run_and_judge_case`] holds the conversation of a case, in virtual time and without a process, the network or a key.
+//! - [`judge::list_unmet_expectations`] compares what happened with what is expected.
+//! - [`suggest::suggest_cases_for_gaps`] makes cases for what no case reaches.
+//! - [`mutate::generate_mutants`] changes an ensemble; [`mutate::EnsembleMutant::run_cases_on_mutant`] says which cases notice.
+//! - [`update::update_contradicted_expectations`] puts what happened in the place of expectations that it contradicts.
 //! - [`coverage::ReachedParts`] collects what conversations reach; [`coverage::CaseCoverage`] compares it with what is possible.
 
 pub mod check;

@@ -7,7 +7,7 @@
 //! - [`story::RunStory`] is the timeline: the history, and the records grouped by turn, execution and attempt.
 //! - [`answer`] finds the agents whose outputs are final, and the output that is the answer of a run.
 //! - [`OutputView`] separates the response of an output from its other keys; [`output_text`] is an output as one text.
-//! - [`question_text`] is a question as one text; [`list_given_answers`] lists the answers of operators.
+//! - [`question_text_with_choices`] is a question as one text; [`list_given_answers`] lists the answers of operators.
 //!
 //! # Rules
 //!

@@ -2,8 +2,8 @@
 //!
 //! - [`Project`] is the folder from which a caller sees a project; it resolves the names of ensembles.
 //! - [`check::EnsembleFolder`] gives checks the files around an ensemble; [`prepare::check_loaded_ensemble`] returns all findings.
-//! - [`catalogue::list_ensembles`] lists the ensembles that can be named.
-//! - [`prepare::prepare_file`] loads, checks and compiles an ensemble; [`nested::load_nested`] includes the ensembles that it names.
+//! - [`catalogue::list_named_ensembles`] lists the ensembles that can be named.
+//! - [`prepare::prepare_file`] loads, checks and compiles an ensemble; [`nested::load_with_nested`] includes the ensembles that it names.
 //! - [`config`] reads model profiles from configurations; [`Trust`] says which files may use keys and values of the environment.
 //! - [`atomic_write`] replaces the texts of files.
 //!

@@ -10,7 +10,7 @@
 //! - [`run_snapshot::RunSnapshot`] is the state of a run as its executions need it.
 //! - [`served_ensembles::ServedEnsembleCheck`] decides which texts a worker runs.
 //! - [`request_check::BrowserRequestCheck`] refuses requests of browsers.
-//! - [`serve::serve_connections`] serves the workflow, the service and the index to the engine.
+//! - [`serve::serve_engine_until`] serves the workflow, the service and the index to the engine.
 //!
 //! The workers do nothing that the engine does: the engine places and repeats calls, and stores the journal, the timers, the answers and the
 //! cancellations.

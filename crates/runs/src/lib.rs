@@ -13,7 +13,7 @@
 //! handler, writes to no standard stream, and reads the environment of the process only through [`RunHost::from_system`] and
 //! [`Project::from_process`].
 //!
-//! - A run is a task: [`ReadyRun::start`] spawns it on the caller's runtime, and dropping the handle does not end it.
+//! - A run is a task: [`ReadyRun::start_and_spawn`] spawns it on the caller's runtime, and dropping the handle does not end it.
 //! - A subscriber has a bounded queue. Missed records are read from the log, and each record is delivered once. Live events are marked
 //!   as not committed, and a slow subscriber loses them.
 //! - While an operator is asked, the time limits of the run and the turn pause. While an operator decides about a tool, the time limit of the

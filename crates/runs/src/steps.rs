@@ -28,7 +28,7 @@ use crate::start::runs::Runs;
 pub struct PendingExecutions {
     /// The ensemble.
     pub prepared: Arc<PreparedEnsemble>,
-    /// The state with the open turn. [`records_for_agent`] returns the records for a state in which one execution is pending.
+    /// The state with the open turn. [`filter_records_for_agent`] returns the records for a state in which one execution is pending.
     pub state: ConversationState,
     /// The options. They can be those of an outer run, so unknown names of agents and tools are not errors.
     pub options: RunOptions,

@@ -64,7 +64,7 @@ struct UnadmittedConnections {
 }
 
 /// Entry of a connection in the table. Clones share the entry. Requests of the connection carry it in their extensions until
-/// [`admit_request`].
+/// [`admit_connection_of_request`].
 #[derive(Debug, Clone)]
 pub struct ConnectionHandle(Arc<ConnectionHandleState>);
 

@@ -117,7 +117,7 @@ pub struct RunStarted {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stubs: BTreeMap<Arc<str>, Arc<str>>,
     /// The input agents and script agents for which a model answered that was named with the run, and its profile; or
-    /// [`RunStarted::GENERATOR`].
+    /// [`RunStarted::GENERATOR_RESPONDER`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
     /// For a nested run: the execution, the part or the call that started it.
@@ -337,7 +337,7 @@ pub struct ExecutionFinished {
     /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// LLM: the iterations of the execution that no earlier record contains. What is [remembered](crate::thread::remembered_iterations)
+    /// LLM: the iterations of the execution that no earlier record contains. What is [remembered](crate::thread::select_remembered_iterations)
     /// of all iterations of a successful execution is added to the agent's thread.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exchange: Vec<ThreadIteration>,

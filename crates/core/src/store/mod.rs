@@ -1,7 +1,7 @@
 //! The interface for storing runs, as the run layer uses it.
 //!
 //! A [`RunStore`] contains [`StoredRun`]s. A run has an id, the text of its ensemble, a log, and runs inside it. The
-//! process that executes a run holds its [`Lease`]. Every store passes the same test suite, `contract` (feature `store-contract`).
+//! process that executes a run holds its [`RunLease`]. Every store passes the same test suite, `contract` (feature `store-contract`).
 //!
 //! Invariant: no error of a store contains a path type; one process at a time drives a run.
 

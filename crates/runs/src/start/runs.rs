@@ -327,7 +327,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// As [`Self::lease_run`] and [`LeasedRun::prepare_resume`], or the store cannot be written.
+    /// As [`Self::lease_and_load_run`] and [`LeasedRun::prepare_resume`], or the store cannot be written.
     pub async fn resume_run(&self, which: impl Into<RunSelector>, options: RunOptions) -> Result<RunHandle, RunError> {
         let leased_run = self.lease_and_load_run(which).await?;
         let mut options = options;
@@ -339,7 +339,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// As [`Self::lease_run`] and [`LeasedRun::prepare_continuation`], or the store cannot be written.
+    /// As [`Self::lease_and_load_run`] and [`LeasedRun::prepare_continuation`], or the store cannot be written.
     pub async fn continue_with_message(
         &self,
         which: impl Into<RunSelector>,

@@ -100,7 +100,7 @@ impl RunService {
     ///
     /// # Errors
     ///
-    /// As [`Runs::continue_run`]. A run that is running here is [`StoreError::Leased`].
+    /// As [`Runs::continue_with_message`]. A run that is running here is [`StoreError::Leased`].
     pub async fn continue_with_message(
         &self,
         id: &RunId,
