@@ -190,7 +190,7 @@ async fn a_window_sums_up_with_the_dialogues_own_model_or_another() {
         let expected = if is_own {
             "one"
         } else {
-            "(simulated reply 1 of assistant)"
+            "(simulated summary 1 of assistant)"
         };
         assert_eq!(noted, expected);
         assert_eq!(all[2].usage.requests, 2, "the summary is counted");
