@@ -264,6 +264,11 @@ proptest! {
         let held = holds(&Arc::new(with_goal(&with_strict_limits(&plan, knobs), goal)), &fate);
         prop_assert_eq!(held, Ok(()));
     }
+}
+
+proptest! {
+    // Two explorations for each case.
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
     fn every_end_around_a_nested_ensemble_is_called_possible(
@@ -291,6 +296,10 @@ proptest! {
         let held = holds_around(&Arc::new(with_nested_agent(&outer)), &fate, &inside, &nested);
         prop_assert_eq!(held, Ok(()));
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
     fn every_conversation_stays_inside_what_exploration_calls_possible(

@@ -341,7 +341,7 @@ mod tests {
             &|account| account.interrupt_attempt(at(stopped_at)),
             &|account| account.apply_event(&event("attempt_failed", with(failure.clone())), at(stopped_at)),
             &|account| {
-                let question = json!({"question": {"prompt": "Well?"}});
+                let question = json!({"prompt": "Well?", "choices": []});
                 account.apply_event(&event("input_requested", with(question)), at(stopped_at));
             },
         ];

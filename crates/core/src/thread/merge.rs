@@ -67,7 +67,7 @@ impl Thread {
     /// let at = chrono::DateTime::UNIX_EPOCH;
     /// let base = Thread::new("Plan a trip.", None, at).add_assistant_message("Where to?", vec![])?.complete_current_iteration(at);
     /// let ask = |text: &str, reply: &str| {
-    ///     let asked = base.clone().open_iteration(vec![Message::new(MessageRole::User, text)], at);
+    ///     let asked = base.clone().start_iteration(vec![Message::new(MessageRole::User, text)], at);
     ///     asked.add_assistant_message(reply, vec![])
     /// };
     /// let (left, right) = (ask("Paris?", "By train.")?, ask("Rome?", "By air.")?);
