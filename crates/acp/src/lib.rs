@@ -9,6 +9,7 @@ mod prompt_failures;
 mod protocol;
 pub mod server;
 mod session;
+mod session_update;
 mod shown_questions;
 mod stop_reasons;
 mod turn;

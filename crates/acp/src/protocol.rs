@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::budget_use::BudgetUsageUpdate;
-use crate::updates::{MessageChunk, ProgressCard, ProgressStatus, SessionUpdate, UpdateSource};
+use crate::session_update::{MessageChunk, ProgressCard, ProgressStatus, SessionUpdate, UpdateSource};
 use crate::wire::RpcError;
 
 /// The parameters of a request that creates or opens a session.

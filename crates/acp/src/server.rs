@@ -26,8 +26,9 @@ use tokio::task::{LocalSet, spawn_local};
 
 use crate::protocol::{self, SessionParameters};
 use crate::session::{AcpSession, ActivePrompt};
+use crate::session_update::SessionUpdate;
 use crate::turn::{SessionPrompt, find_recorded_question, send_session_update};
-use crate::updates::{SessionUpdate, SessionUpdateTracker, session_title};
+use crate::updates::{SessionUpdateTracker, session_title};
 use crate::wire::{ClientWire, RpcError, UnreadableLine, spawn_reader, spawn_writer};
 
 /// The maximum time for the client to read the remaining messages at the end.

@@ -15,7 +15,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::protocol::{SessionChoice, config_options_json};
-use crate::updates::{MessageChunk, SessionUpdate, SessionUpdateTracker};
+use crate::session_update::{MessageChunk, SessionUpdate};
+use crate::updates::SessionUpdateTracker;
 use crate::wire::RpcError;
 
 /// The id of the choice of the ensemble.

@@ -17,8 +17,9 @@ use tokio::task::{JoinSet, spawn_local};
 
 use crate::protocol;
 use crate::session::AcpSession;
+use crate::session_update::{SessionUpdate, UpdateSource};
 use crate::stop_reasons::StopReasons;
-use crate::updates::{SessionUpdate, SessionUpdateTracker, UpdateSource};
+use crate::updates::SessionUpdateTracker;
 use crate::wire::{ClientWire, RpcError};
 
 /// The prompt that resumes an interrupted run without a message.

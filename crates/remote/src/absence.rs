@@ -8,7 +8,8 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use crate::client::{EngineClient, EngineClientError, innermost_cause};
+use crate::client::{EngineClient, innermost_cause};
+use crate::client_error::EngineClientError;
 use crate::protocol::{DAYS, INDEX, PROTOCOL, RUNS, RunStartRequest, WorkerVersion};
 
 /// Time without a response after which the client probes the engine and a worker.

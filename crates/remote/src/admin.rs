@@ -10,8 +10,8 @@ use ensemble_core::store::RunId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client::EngineClientError;
 use crate::client::innermost_cause;
+use crate::client_error::EngineClientError;
 use crate::protocol::{EXECUTIONS, RUNS};
 
 /// Default port of the admin interface.

@@ -13,7 +13,8 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Durability, LogEnd, RunId, RunStore, StoreError, StoredRun, is_valid_run_name};
 use indexmap::IndexMap;
 
-use crate::client::{EngineClient, EngineClientError};
+use crate::client::EngineClient;
+use crate::client_error::EngineClientError;
 use crate::protocol::{NestedRunLines, RecordsReply};
 
 /// Maximum number of levels of nested runs. Ensembles are nested less deeply.

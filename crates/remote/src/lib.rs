@@ -10,11 +10,13 @@
 mod absence;
 mod admin;
 mod client;
+mod client_error;
 mod copies;
 pub mod protocol;
 mod run_states;
 pub mod unsupported;
 
 pub use admin::{EngineAdminClient, PausedCall};
-pub use client::{EngineClient, EngineClientError};
+pub use client::EngineClient;
+pub use client_error::EngineClientError;
 pub use run_states::EngineRunState;

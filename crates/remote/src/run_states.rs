@@ -6,7 +6,8 @@ use ensemble_core::store::RunId;
 use ensemble_history::RunState;
 
 use crate::admin::PausedCall;
-use crate::client::{EngineClient, EngineClientError, run_path};
+use crate::client::{EngineClient, run_path};
+use crate::client_error::EngineClientError;
 use crate::protocol::RunBrief;
 
 /// HTTP status of the engine for the result of a workflow that has not ended.

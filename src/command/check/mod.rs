@@ -9,6 +9,7 @@ pub(super) mod graph;
 pub(super) mod list;
 pub(super) mod picture;
 pub(super) mod policy;
+mod report_format;
 pub(super) mod settings;
 pub(super) mod test;
 pub(super) mod validate;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::fixes::{FixMode, render_difference, replace_unchanged_file, split_unreadable_error};
+use super::report_format::build_report_format;
 use super::settings::{ValidateConfigCache, check_config_text as examine_config};
 use crate::command::check::files::inputs::{ValidateInput, ValidateInputs, collect_inputs};
 use crate::command::check::files::ordered_work::run_parallel_in_order;
@@ -19,21 +20,16 @@ use crate::command::shared::surroundings::CliEnvironment;
 use crate::command::shared::untrusted_files::escape_path as shown_path;
 use ensemble_cases::suite::TestSuite;
 use ensemble_language::cases::is_test_file;
-use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
+use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 use ensemble_language::fix::{FixedText, TextFindings, fix_text};
-use ensemble_language::loader::code_explanations::explain_code;
 use ensemble_language::loader::{EnsembleLoadResult, codes, load_ensemble};
 use ensemble_language::source::{SourceText, Span};
 use ensemble_language::yaml::edit::FixApplicability;
 use ensemble_project::ProjectError;
 use ensemble_project::check::{EnsembleFolder, NestedEnsembleCheck, RhaiScriptCache, SyntaxChecks};
 use ensemble_project::prepare::check_loaded_ensemble;
-use ensemble_reports::report::diagnostics::{HumanFindingsFormat, JsonFindingsFormat};
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
-use ensemble_reports::report::{
-    FileFindings, FindingsReportFormat, FindingsReportTotals, GithubFindingsFormat, JunitFindingsFormat,
-    SarifFindingsFormat, SarifRule, format_count,
-};
+use ensemble_reports::report::{FileFindings, FindingsReportFormat, FindingsReportTotals, format_count};
 use ensemble_runs::RunError;
 
 /// Executes `ensemble validate`: checks the files, applies or shows fixes, and prints a report. Returns the exit code.
@@ -585,34 +581,4 @@ impl FindingCounts {
         self.safe_fixes += other.safe_fixes;
         self.unsafe_fixes += other.unsafe_fixes;
     }
-}
-
-fn build_report_format<'f>(
-    format: ValidateFormat,
-    fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
-    surroundings: &'f CliEnvironment,
-) -> Box<dyn FindingsReportFormat + 'f> {
-    let folder: &Path = &surroundings.project.folder;
-    match format {
-        ValidateFormat::Json => Box::new(JsonFindingsFormat),
-        ValidateFormat::Github => Box::new(GithubFindingsFormat { folder }),
-        ValidateFormat::Sarif => Box::new(SarifFindingsFormat {
-            rules: sarif_rules(),
-            folder,
-        }),
-        ValidateFormat::Junit => Box::new(JunitFindingsFormat { fails, folder }),
-        ValidateFormat::Human => Box::new(HumanFindingsFormat {
-            color: surroundings.streams.colors_on_stdout(),
-        }),
-    }
-}
-
-/// Returns the rules of all codes, for reports that list them.
-fn sarif_rules() -> Vec<SarifRule> {
-    let rule = |(code, title): &(FindingCode, &'static str)| SarifRule {
-        code: *code,
-        title,
-        explanation: explain_code(*code),
-    };
-    codes::ALL.iter().map(rule).collect()
 }
