@@ -5,10 +5,9 @@
 use ensemble_remote::protocol::WorkerVersion;
 
 /// Waits while the file exists that `ENSEMBLE_FAULT_HELD` names, so that a test delays the wait for nested runs. Writes a marker file.
-#[cfg(debug_assertions)]
 #[expect(clippy::disallowed_methods, reason = "a fault of tests")]
 pub(crate) async fn wait_while_held() {
-    let Ok(file) = std::env::var("ENSEMBLE_FAULT_HELD") else {
+    let Some(file) = read_fault_variable("ENSEMBLE_FAULT_HELD") else {
         return;
     };
     while std::path::Path::new(&file).exists() {
@@ -18,16 +17,10 @@ pub(crate) async fn wait_while_held() {
     }
 }
 
-/// Does nothing in this build.
-#[cfg(not(debug_assertions))]
-pub(crate) async fn wait_while_held() {}
-
 /// Returns the version and the protocol of this worker. A test selects the protocol with `ENSEMBLE_FAULT_PROTOCOL`.
-#[expect(clippy::disallowed_methods, reason = "a fault of tests")]
-#[cfg(debug_assertions)]
 pub(crate) fn own_version() -> WorkerVersion {
     let version = WorkerVersion::for_this_build();
-    let other = std::env::var("ENSEMBLE_FAULT_PROTOCOL").ok();
+    let other = read_fault_variable("ENSEMBLE_FAULT_PROTOCOL");
     match other.and_then(|protocol| protocol.parse().ok()) {
         Some(protocol) => WorkerVersion {
             protocol,
@@ -38,26 +31,23 @@ pub(crate) fn own_version() -> WorkerVersion {
     }
 }
 
-/// Returns the version and the protocol of this worker.
-#[cfg(not(debug_assertions))]
-pub(crate) fn own_version() -> WorkerVersion {
-    WorkerVersion::of_this_build()
-}
-
 /// Aborts the process when the number of passed points reaches `ENSEMBLE_FAULT_DIES`. Each record has two points, before and after
 /// it is stored.
-#[cfg(debug_assertions)]
-#[expect(clippy::disallowed_methods, reason = "a fault of tests")]
 pub(crate) fn die_if_due() {
     use std::sync::atomic::{AtomicU32, Ordering};
     static POINTS: AtomicU32 = AtomicU32::new(0);
-    let due = std::env::var("ENSEMBLE_FAULT_DIES").ok();
+    let due = read_fault_variable("ENSEMBLE_FAULT_DIES");
     let due = due.and_then(|due| due.parse::<u32>().ok());
     if due == Some(POINTS.fetch_add(1, Ordering::Relaxed)) {
         std::process::abort();
     }
 }
 
-/// Does nothing in this build.
-#[cfg(not(debug_assertions))]
-pub(crate) fn die_if_due() {}
+/// Returns the value of an environment variable for faults; always `None` in a build without debug assertions.
+#[expect(clippy::disallowed_methods, reason = "a fault of tests")]
+fn read_fault_variable(name: &str) -> Option<String> {
+    match cfg!(debug_assertions) {
+        true => std::env::var(name).ok(),
+        false => None,
+    }
+}

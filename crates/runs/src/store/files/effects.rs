@@ -76,4 +76,4 @@ pub use recorded::start_recording_effects;
 
 #[cfg(not(debug_assertions))]
 #[inline(always)]
-pub(crate) fn record_effect(_path: &std::path::Path, _effect: DiskEffect<'_>) {}
+pub(crate) fn record_disk_effect(_path: &std::path::Path, _effect: RecordedDiskEffect<'_>) {}
