@@ -81,7 +81,7 @@ impl<'w> SessionClient<'w> {
                     .send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": chosen}));
             } else if message["id"] == id {
                 return message;
-            } else {
+            } else if message.get("method").is_some() {
                 self.view.apply_update(&message["params"]["update"]);
             }
         }
@@ -257,17 +257,16 @@ fn a_closed_session_gives_back_the_lock_of_its_run() {
         .begin("session/close", json!({"sessionId": client.session}));
     let load = client.client.begin("session/load", client.parameters());
     workspace.write("done", "");
-    let mut is_cancelled = false;
-    loop {
+    let (mut is_cancelled, mut is_loaded) = (false, false);
+    while !(is_cancelled && is_loaded) {
         let message = client.client.next();
         is_cancelled |= message["id"] == prompt && message["result"]["stopReason"] == "cancelled";
         if message["id"] == load {
             assert!(message["result"].is_object(), "{message}");
-            break;
+            is_loaded = true;
         }
     }
     assert_eq!(client.prompt("/resume")["result"]["stopReason"], "end_turn");
-    assert!(is_cancelled);
     assert_eq!(client.message("a#1"), Some("awake"), "{:?}", client.view);
 }
 
@@ -349,6 +348,72 @@ fn a_message_to_a_run_that_asks_first_follows_after_the_answer() {
     assert_eq!(client.prompt("yes")["result"]["stopReason"], "end_turn");
     assert_eq!(answers(&workspace), ["yes"]);
     assert_eq!(added_messages(&workspace), ["and more"]);
+}
+
+#[test]
+fn a_message_whose_question_was_answered_elsewhere_comes_before_later_messages() {
+    let workspace = workspace(
+        "name: cut\nagents:\n  - {name: a, script: '[ -e done ] || { touch begun; sleep 60; }; echo awake'}\n  - {name: q, input: {prompt: \"first?\"}, \
+         depends_on: [a]}\n",
+    );
+    let mut client = SessionClient::start(&workspace);
+    client.client.begin_prompt(&client.session, "go");
+    eventually("the script runs", || {
+        workspace.path().join("begun").exists().then_some(())
+    });
+    workspace.write("done", "");
+    client.reload();
+    client.prompt("earlier");
+    workspace
+        .run(["resume", &client.session, "--answer", "q=elsewhere"])
+        .expect_code(0);
+    assert!(client.prompt("mine")["error"].is_object(), "the question is answered");
+    client.prompt("later");
+    client.prompt("yes");
+    assert_eq!(answers(&workspace), ["elsewhere", "yes"]);
+    assert_eq!(added_messages(&workspace), ["earlier", "later"]);
+}
+
+/// An ensemble whose first question ends by itself, and whose script then runs until the file `go` is there.
+const RUNS_ON: &str = "name: late\nagents:\n  - {name: q, input: {prompt: \"one?\", timeout_seconds: 1, default: none}}\n  - {name: slow, script: \
+                       'touch begun; while [ ! -e go ]; do sleep 0.05; done; echo awake', depends_on: [q]}\n";
+
+/// Starts a prompt whose question ends by itself, so that the run continues without a prompt.
+fn start_run_without_prompt(workspace: &Workspace) -> SessionClient<'_> {
+    let mut client = SessionClient::start(workspace);
+    assert_eq!(client.prompt("go")["result"]["stopReason"], "end_turn");
+    eventually("the script runs", || {
+        workspace.path().join("begun").exists().then_some(())
+    });
+    assert!(
+        client.prompt("late")["error"].is_object(),
+        "the question has its default"
+    );
+    client
+}
+
+#[test]
+fn a_prompt_that_waits_for_the_end_of_a_run_is_cancelled() {
+    let workspace = workspace(RUNS_ON);
+    let mut client = start_run_without_prompt(&workspace);
+    let prompt = client.client.begin_prompt(&client.session, "again");
+    client
+        .client
+        .send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": client.session}}));
+    assert_eq!(client.wait_for_response(prompt)["result"]["stopReason"], "cancelled");
+    assert_eq!(added_messages(&workspace), Vec::<String>::new());
+}
+
+#[test]
+fn a_prompt_that_waits_for_the_end_of_a_run_is_not_answered_by_that_end() {
+    let workspace = workspace(RUNS_ON);
+    let mut client = start_run_without_prompt(&workspace);
+    let prompt = client.client.begin_prompt(&client.session, "again");
+    workspace.write("go", "");
+    assert_eq!(client.wait_for_response(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(client.message("slow#1"), Some("awake"), "{:?}", client.view);
+    assert_eq!(client.message("q#2?"), Some("one?"), "{:?}", client.view);
+    assert_eq!(added_messages(&workspace), ["again"]);
 }
 
 /// Random numbers of a test, the same in each run.

@@ -171,7 +171,6 @@ cases:
         - outputs.writer.response == 'writer' and executions['writer'] > 1 and context.writer != None
 ";
 
-/// Test files name agents, too: those of this ensemble, as the editor has them.
 #[test]
 fn a_renamed_input_has_its_new_name_in_conditions_templates_and_scripts() {
     let text = "name: a\ninputs: {topic: {type: string, description: What it is about.}}\nagents:\n  - {name: one, script: one.rhai}\n  - name: two\n    \
@@ -204,12 +203,14 @@ fn a_renamed_input_has_its_new_name_in_conditions_templates_and_scripts() {
     for (new, part) in [
         ("1st", "cannot be the name of an input"),
         ("a b", "cannot be the name of an input"),
+        ("one", "the context already has the key `one`"),
     ] {
         let why = rename(&mut editor, text, "inputs.to", new).expect_err(new);
         assert!(why.contains(part), "{why}");
     }
 }
 
+/// Test files name agents, too: those of this ensemble, as the editor has them.
 #[test]
 fn a_rename_changes_the_test_files_of_the_ensemble() {
     let workspace = workspace();

@@ -2,10 +2,9 @@
 //!
 //! Invariant: the numbers are those with which the run checks its budget.
 
-use ensemble_core::conversation::{Event, Record};
+use ensemble_core::conversation::Record;
 use ensemble_history::{RunHistory, RunTotals};
-use ensemble_language::data::ModelUsage;
-use ensemble_language::ensemble::{BudgetScope, BudgetStatus, ConversationLimits};
+use ensemble_language::ensemble::{BudgetStatus, ConversationLimits};
 
 /// The use of a budget as tokens, which is sent to the client.
 #[derive(Debug)]
@@ -19,8 +18,6 @@ pub(crate) struct BudgetUsageUpdate {
 pub(crate) struct SessionBudgetUse {
     limits: ConversationLimits,
     history: RunHistory,
-    /// The usage before the message since which the budget counts.
-    used_before: ModelUsage,
 }
 
 impl SessionBudgetUse {
@@ -29,16 +26,12 @@ impl SessionBudgetUse {
         Self {
             limits: limits.clone(),
             history: RunHistory::default(),
-            used_before: ModelUsage::default(),
         }
     }
 
     /// Applies the next record of the outermost run.
     pub(crate) fn apply_record(&mut self, record: &Record) {
         self.history.apply_record(record);
-        if matches!(record.event, Event::MessageAdded(_)) && self.limits.budget_scope() == BudgetScope::Message {
-            self.used_before = self.history.usage();
-        }
     }
 
     /// Returns the totals of the outermost run until now.
@@ -49,7 +42,7 @@ impl SessionBudgetUse {
     /// Returns the update for the client. A budget that is only a cost is stated as the tokens that it buys at the average price so far,
     /// because the protocol states a usage in tokens. Returns `None` without a budget, or before the first priced request.
     pub(crate) fn budget_update(&self) -> Option<BudgetUsageUpdate> {
-        let usage = self.history.usage().subtract_earlier(self.used_before);
+        let usage = self.history.budgeted_usage(&self.limits);
         let budget = BudgetStatus::after_usage(&self.limits, usage)?;
         let used = usage.input_tokens + usage.output_tokens;
         let most = match (self.limits.max_total_tokens, self.limits.max_cost) {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ensemble_core::conversation::{AgentWorkCounts, Event, FailureCounts, is_nested_failure_warning};
+use ensemble_core::conversation::{AgentWorkCounts, Event, FailureCounts, list_nested_failures};
 use ensemble_history::{AgentTotals, RunTotals};
 
 /// Failed parts and tool calls since the latest prompt, also of nested runs.
@@ -23,15 +23,7 @@ impl PromptFailures {
 
     /// Applies the next event of the outermost run.
     pub(crate) fn apply_event(&mut self, event: &Event) {
-        let (address, warnings) = match event {
-            Event::AttemptFailed(failed) => (failed.agent.to_string(), &failed.warnings),
-            Event::PartEnded(part) => (format!("{}[{}]", part.agent, part.key), &part.warnings),
-            Event::ExecutionFinished(finished) => (finished.agent.to_string(), &finished.warnings),
-            _ => return,
-        };
-        let warnings = warnings.iter().map(|warning| format!("{address}: {warning}"));
-        self.nested_failures
-            .extend(warnings.filter(|warning| is_nested_failure_warning(warning)));
+        self.nested_failures.extend(list_nested_failures(event));
     }
 
     /// Returns a sentence for each agent with failed parts or tool calls, and for each failure of a nested run.

@@ -3,6 +3,7 @@
 //! Invariant: the id of a session is the id of its run.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,8 +49,8 @@ pub(crate) struct AcpSession {
     pub(crate) turn: RefCell<Option<ActivePrompt>>,
     /// The question that was shown as text. The next prompt is its answer.
     pub(crate) shown_question: RefCell<Option<PendingRequest>>,
-    /// A message of the user that continues the run after its questions are answered.
-    pub(crate) waiting_message: RefCell<Option<String>>,
+    /// Messages of the user that continue the run after its questions are answered, in their order.
+    pub(crate) waiting_messages: RefCell<VecDeque<String>>,
     /// The session is being loaded, so it takes no prompt.
     pub(crate) is_loading: Cell<bool>,
 }
@@ -96,7 +97,7 @@ impl AcpSession {
             models: RefCell::default(),
             has_begun: Cell::new(has_begun),
             shown_question: RefCell::default(),
-            waiting_message: RefCell::default(),
+            waiting_messages: RefCell::default(),
             is_loading: Cell::new(false),
             servers: RefCell::default(),
             client: RefCell::default(),

@@ -87,7 +87,7 @@ impl SessionPrompt {
         }
         if let Some(shown_question) = shown_question {
             self.answer_shown_question(shown_question, text).await?;
-            return self.follow_with_waiting_message().await;
+            return self.follow_with_waiting_messages().await;
         }
         self.continue_with_text(text).await
     }
@@ -112,7 +112,13 @@ impl SessionPrompt {
         let mut summary = self.load_run_summary().await?;
         // While a run of this process is being closed, it looks as if another process had it.
         if summary.process.is_some() && summary.questions.is_empty() && service.live_open_requests(id).is_empty() {
-            service.wait_until_closed(id).await;
+            tokio::select! {
+                () = service.wait_until_closed(id) => {}
+                _ = self.cancelled.wait_for(|cancelled| *cancelled) => {
+                    let _is_over = service.cancel_run(id, CANCELLING_CLIENT).await;
+                    return Ok(FollowedRunEnd::AwaitsAnswer);
+                }
+            }
             summary = self.load_run_summary().await?;
         }
         // A question that this client was not shown is not answered by the prompt: the run asks it again.
@@ -141,7 +147,7 @@ impl SessionPrompt {
                 return Ok(end);
             }
             if !end.is_continuable() {
-                session.waiting_message.replace(Some(text));
+                session.waiting_messages.borrow_mut().push_back(text);
                 let note = session
                     .story
                     .borrow_mut()
@@ -150,7 +156,11 @@ impl SessionPrompt {
                 return Ok(end);
             }
         }
-        self.continue_with_message(text).await
+        // An earlier message waits if its question was answered elsewhere.
+        session.waiting_messages.borrow_mut().push_back(text);
+        let first_message = session.waiting_messages.borrow_mut().pop_front();
+        let end = self.continue_with_message(first_message.unwrap_or_default()).await?;
+        self.send_waiting_messages(end).await
     }
 
     /// Reports the records that were committed between two prompts, also by another process. The client has not seen their
@@ -172,6 +182,8 @@ impl SessionPrompt {
         let session = self.session.clone();
         // The record of its end comes before its lease is given back.
         session.service.wait_until_closed(&session.id).await;
+        // The run is followed from here, so the end of the earlier message is reported first.
+        self.catch_up().await?;
         let went_on = session
             .service
             .continue_with_message(&session.id, text, RunContext::default(), session.build_run_options())
@@ -180,19 +192,23 @@ impl SessionPrompt {
         self.follow_and_ask().await
     }
 
-    /// Follows the run, and then continues it with the message that waits for its end.
-    async fn follow_with_waiting_message(&mut self) -> Result<FollowedRunEnd, RpcError> {
+    /// Follows the run, and then continues it with the messages that wait for its end.
+    async fn follow_with_waiting_messages(&mut self) -> Result<FollowedRunEnd, RpcError> {
         let end = self.follow_and_ask().await?;
         if *self.cancelled.borrow() {
-            self.session.waiting_message.take();
+            self.session.waiting_messages.borrow_mut().clear();
         }
-        if !end.is_continuable() {
-            return Ok(end);
+        self.send_waiting_messages(end).await
+    }
+
+    /// Continues the run with the messages that wait for its end, in their order.
+    async fn send_waiting_messages(&mut self, mut end: FollowedRunEnd) -> Result<FollowedRunEnd, RpcError> {
+        while end.is_continuable() {
+            let next_message = self.session.waiting_messages.borrow_mut().pop_front();
+            let Some(next_message) = next_message else { break };
+            end = self.continue_with_message(next_message).await?;
         }
-        match self.session.waiting_message.take() {
-            Some(text) => self.continue_with_message(text).await,
-            None => Ok(end),
-        }
+        Ok(end)
     }
 
     /// Loads the summary of the run of the session.

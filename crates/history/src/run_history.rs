@@ -127,13 +127,18 @@ impl RunHistory {
         open.fold(self.closed_totals.all.usage, |sum, one| sum + one)
     }
 
-    /// Returns what is left of the budget of these limits; `None` if the limits contain no budget.
-    pub fn budget_status(&self, limits: &ConversationLimits) -> Option<BudgetStatus> {
+    /// Returns the usage that the budget of these limits covers: of the last message, or of all messages.
+    pub fn budgeted_usage(&self, limits: &ConversationLimits) -> ModelUsage {
         let used_before = match limits.budget_scope() {
             BudgetScope::Conversation => ModelUsage::default(),
             BudgetScope::Message => self.used_before_message,
         };
-        BudgetStatus::after_usage(limits, self.usage().subtract_earlier(used_before))
+        self.usage().subtract_earlier(used_before)
+    }
+
+    /// Returns what is left of the budget of these limits; `None` if the limits contain no budget.
+    pub fn budget_status(&self, limits: &ConversationLimits) -> Option<BudgetStatus> {
+        BudgetStatus::after_usage(limits, self.budgeted_usage(limits))
     }
 
     /// Returns the totals of the agent until now.

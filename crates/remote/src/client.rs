@@ -226,8 +226,11 @@ impl EngineClient {
                 .get(format!("{}/restate/workflow/{}", self.url, run_path(id, "attach")));
             // The answer comes when the run is over. A question is not its end, so the run is looked at from time to time.
             let attached = attached.timeout(patience).send().await;
-            if attached.is_ok_and(|attached| attached.status().is_success()) {
-                return Ok(());
+            match attached {
+                Ok(attached) if attached.status().is_success() => return Ok(()),
+                // The run has failed or is not known, which is answered at once.
+                Ok(_) => tokio::time::sleep(END_CHECK_INTERVAL).await,
+                Err(_) => {}
             }
             let brief = self.fetch_optional_brief(id).await?;
             match brief {

@@ -182,7 +182,11 @@ impl EngineClient {
         match &inner.run {
             Some(id) => {
                 let id = RunId::parse(id).map_err(|error| self.content_error(error.to_string()))?;
-                self.fetch_records(id.as_str(), 0).await
+                match self.fetch_records(id.as_str(), 0).await {
+                    // The run never began. The record of its agent contains the reason.
+                    Err(EngineClientError::RunRefused { .. }) => Ok(RecordsReply::default()),
+                    reply => reply,
+                }
             }
             None => Ok(RecordsReply {
                 lines: inner.lines.clone(),

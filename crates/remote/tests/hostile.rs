@@ -129,6 +129,29 @@ async fn a_run_is_copied_with_the_runs_inside_it() {
 }
 
 #[tokio::test]
+async fn a_run_with_a_refused_run_inside_it_is_copied_without_it() {
+    let refused = NestedRunLines {
+        run: Some("refused-1".into()),
+        lines: String::new(),
+        ..inner("a-1-1", Vec::new())
+    };
+    let outer = reply("r", vec![refused]).to_string();
+    let nested = json!({"lines": "", "is_over": true, "refusal": "no worker runs it"}).to_string();
+    let client = support::start_engine(move |path| {
+        let body = match path.contains("refused-1") {
+            true => &nested,
+            false => &outer,
+        };
+        Some((200, body.clone()))
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = FileRunStore::for_project(folder.path());
+    client.copy_run(&RunId::new("r"), &store).await.expect("a copy");
+    let id = RunId::parse("r/sub/a-1-1").expect("an id");
+    assert!(store.find_run_by_id(&id).await.is_err(), "it never began");
+}
+
+#[tokio::test]
 async fn names_of_inner_runs_are_no_paths() {
     for name in [
         "../../../../escaped",

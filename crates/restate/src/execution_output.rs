@@ -55,30 +55,48 @@ impl JournaledExecution {
         self.lost_starts.clear();
     }
 
-    /// Returns the result of the call: all records, with those of the last step. A result that the engine cannot store is an error.
+    /// Returns the result of the call: all records, with those of the last step. If the engine cannot store them, the result is an
+    /// error with the records of the earlier steps.
     pub fn into_complete_result(mut self, last: ExecutionCallResult) -> ExecutionCallResult {
+        let journaled = self.lines.len();
         self.lines.push_str(&last.lines);
-        let result = ExecutionCallResult {
+        let mut result = ExecutionCallResult {
             lines: self.lines,
             ..last
         };
-        match find_excess(&result) {
-            Some(error) => ExecutionCallResult {
+        if let Some(error) = find_excess(&result) {
+            result.lines.truncate(journaled);
+            result = ExecutionCallResult {
+                lines: result.lines,
+                is_stopped: result.is_stopped,
+                lost_starts: result.lost_starts,
                 error: Some(error),
                 ..ExecutionCallResult::default()
-            },
-            None => result,
+            };
         }
+        keep_storable_records(result)
     }
 
     /// Returns the result of a call that was cancelled before the end of the execution.
     pub fn into_stopped_result(self) -> ExecutionCallResult {
-        ExecutionCallResult {
+        keep_storable_records(ExecutionCallResult {
             lines: self.lines,
             lost_starts: self.lost_starts,
             is_stopped: true,
             ..ExecutionCallResult::default()
-        }
+        })
+    }
+}
+
+/// Returns the result; without its records, and with an error, if the engine cannot store them.
+fn keep_storable_records(result: ExecutionCallResult) -> ExecutionCallResult {
+    match find_excess(&result) {
+        Some(error) => ExecutionCallResult {
+            lines: String::new(),
+            error: Some(error),
+            ..result
+        },
+        None => result,
     }
 }
 
@@ -244,10 +262,18 @@ mod tests {
             lost_starts: Vec::new(),
         };
         assert_eq!(called.clone().into_complete_result(work).lines, large);
-        let result = called.into_complete_result(ended(&large));
+        let result = called.clone().into_complete_result(ended(&large));
         let error = result.error.expect("it is too large");
         assert!(error.starts_with("the records of the execution have 28 MiB"), "{error}");
-        assert_eq!(result.lines, "");
+        assert_eq!(result.lines, large, "what was paid before stays");
+        let called = JournaledExecution {
+            lines: large.repeat(2),
+            ..called
+        };
+        let result = called.clone().into_complete_result(ended("x"));
+        assert!(result.error.is_some() && result.lines.is_empty());
+        let stopped = called.into_stopped_result();
+        assert!(stopped.is_stopped && stopped.error.is_some() && stopped.lines.is_empty());
     }
 
     #[tokio::test]

@@ -155,10 +155,13 @@ impl RunWorkflow {
                 true
             }
         };
-        if goes_on {
-            run.drive_run_to_end().await?;
-        }
+        let driven = match goes_on {
+            true => run.drive_run_to_end().await,
+            false => Ok(()),
+        };
+        // Also after an error: the state has what was committed.
         run.log.store_records();
+        driven?;
         ctx.set(FINAL_KEY, true);
         let brief = run.log.summarize_as_running();
         Ok(Json(brief.ok_or_else(|| TerminalError::new("the run has no records"))?))
@@ -549,7 +552,11 @@ impl<'a> WorkflowRunDrive<'a> {
         let failed = |reason: String| (Vec::new(), Some(reason), Vec::new());
         let (records, error, inside) = match done {
             Err(error) => failed(error.message().to_owned()),
-            Ok(ExecutionCallResult { error: Some(error), .. }) => failed(error),
+            Ok(mut work_result) if work_result.error.is_some() => {
+                let error = work_result.error.take().unwrap_or_default();
+                self.commit_unended_records(agent, work_result);
+                failed(error)
+            }
             // Somebody has cancelled the call, and not the run.
             Ok(work_result) if work_result.is_stopped => {
                 self.commit_unended_records(agent, work_result);

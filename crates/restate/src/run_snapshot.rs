@@ -62,6 +62,11 @@ impl RunSnapshot {
         }
     }
 
+    /// Returns the run without the records of its open turn.
+    pub fn folded(&self) -> &FoldedRun {
+        &self.folded
+    }
+
     /// Adds the next records.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use ensemble_core::log::{CommitError, LogFuture, RunLog, SyncPoint};
 use ensemble_core::records::append_record_line;
 use ensemble_core::runner::BoxFuture;
 use ensemble_language::ensemble::AgentKind;
+use ensemble_language::names::is_rhai_script;
 use ensemble_language::plan::Plan;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -74,10 +75,7 @@ pub fn list_local_agents(plan: &Plan) -> HashSet<Arc<str>> {
             args,
             stdin,
             env,
-        } => {
-            let is_file = script.ends_with(".rhai") && !script.contains(char::is_whitespace);
-            is_file && args.is_empty() && stdin.is_none() && env.is_empty() && agent.sandbox.is_none()
-        }
+        } => is_path_of_rhai_script(script) && args.is_empty() && stdin.is_none() && env.is_empty(),
         _ => false,
     });
     // A pause before the next attempt is longer than turns may take.
@@ -85,6 +83,12 @@ pub fn list_local_agents(plan: &Plan) -> HashSet<Arc<str>> {
         .filter(|agent| agent.retry.max_attempts.get() == 1)
         .map(|agent| agent.name.clone())
         .collect()
+}
+
+/// Returns whether the text can only be the path of a Rhai script. A line for a shell can end in the same way, and has effects.
+fn is_path_of_rhai_script(script: &str) -> bool {
+    let is_path_character = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    is_rhai_script(script) && script.chars().all(is_path_character)
 }
 
 impl Runs {
@@ -170,5 +174,24 @@ impl RunLog for LocalTurnsLog {
 
     fn sync(&mut self, _point: SyncPoint) -> LogFuture<'_> {
         LogFuture::ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_for_a_shell_is_not_the_path_of_a_rhai_script() {
+        for (script, is_path) in [
+            ("count.rhai", true),
+            ("../scripts/größe-2.rhai", true),
+            ("count.sh", false),
+            ("echo x>y.rhai", false),
+            ("touch${IFS}made;echo${IFS}1>x.rhai", false),
+            ("`true`x.rhai", false),
+        ] {
+            assert_eq!(is_path_of_rhai_script(script), is_path, "{script}");
+        }
     }
 }

@@ -98,7 +98,7 @@ pub fn list_nested_failures(event: &Event) -> Vec<String> {
 
 /// Returns whether a warning of a run describes failed work of a nested run: an agent address, `: `, and a sentence such as `4 of 5 parts
 /// of `fetch` failed`.
-pub fn is_nested_failure_warning(warning: &str) -> bool {
+pub(super) fn is_nested_failure_warning(warning: &str) -> bool {
     let Some((_, sentence)) = warning.rsplit_once(": ") else {
         return false;
     };

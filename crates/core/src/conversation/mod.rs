@@ -42,7 +42,7 @@ pub use exchange::{
 };
 pub use exhausted::{AgentLimitKey, ExhaustedAgent, describe_exhausted_agents};
 pub use exit_code::{apply_fail_on_limit, run_exit_code};
-pub use failed_work::{AgentWorkCounts, FailureCounts, is_nested_failure_warning, list_nested_failures};
+pub use failed_work::{AgentWorkCounts, FailureCounts, list_nested_failures};
 pub use given_answer::{GivenAnswer, describe_answer, list_copied_answers, list_given_answers, list_inner_answers};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};

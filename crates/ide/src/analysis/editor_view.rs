@@ -8,7 +8,7 @@ use ensemble_language::check::CheckContext;
 use ensemble_language::condition::ValueType;
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::YamlDocument;
-use ensemble_language::loader::document::{YamlContent, YamlNode};
+use ensemble_language::loader::document::YamlContent;
 
 use super::findings::EditedFileKind;
 use super::{document_tree, schema};
@@ -105,11 +105,9 @@ impl<'v> EditorView<'v> {
 
     /// Returns the keys of the map under a top-level key.
     pub(super) fn list_keys_under(&self, key: &str) -> Vec<String> {
-        let node = self.document.as_ref().and_then(|document| document.root().get(key));
-        match node.map(|node: &YamlNode| &node.content) {
-            Some(YamlContent::Mapping(entries)) => entries.iter().map(|entry| entry.key.to_string()).collect(),
-            _ => Vec::new(),
-        }
+        let document = self.document.as_ref();
+        let keys = document.map(|document| document_tree::list_keys_of_root_map(document, key));
+        keys.into_iter().flatten().map(str::to_owned).collect()
     }
 
     /// Returns whether the text is an ensemble or can become one: it has `agents`, or only keys of ensembles.

@@ -15,7 +15,7 @@ use ensemble_language::template;
 use ensemble_language::yaml::edit::{SpellingContext, TextEdit, apply_edits, spell_string};
 
 use super::name_occurrences::{self, NameForm, NameOccurrence, NamedItemKind, RenameTarget};
-use super::{EditorView, script_occurrences};
+use super::{EditorView, document_tree, script_occurrences};
 
 /// The edits of a rename in the text and in other files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -118,6 +118,9 @@ pub fn rename_symbol(
         name: &occurrence.name,
         is_stored: is_in_context(view, &occurrence),
     };
+    if target.is_stored {
+        check_new_context_key(view, new)?;
+    }
     let mut renamed = RenameEdits {
         edits,
         subject: Some(occurrence.subject),
@@ -152,6 +155,19 @@ fn is_in_context(view: &EditorView<'_>, occurrence: &NameOccurrence) -> bool {
             !agents.into_iter().any(|agent| **agent.state_key() == *occurrence.name)
         }
         NamedItemKind::Tool => false,
+    }
+}
+
+/// Checks that no agent and no input stores a value under the new key of the context.
+fn check_new_context_key(view: &EditorView<'_>, new: &str) -> Result<(), String> {
+    let is_used = |document| {
+        let keys = document_tree::list_state_keys(document).into_iter();
+        let mut inputs = document_tree::list_keys_of_root_map(document, "inputs").into_iter();
+        keys.chain(&mut inputs).any(|key| key == new)
+    };
+    match view.document.as_ref().is_some_and(is_used) {
+        true => Err(format!("the context already has the key `{new}`; choose another name")),
+        false => Ok(()),
     }
 }
 

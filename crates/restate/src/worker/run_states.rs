@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use ensemble_core::conversation::{ConversationState, Event};
+use ensemble_core::conversation::ConversationState;
 use ensemble_project::PreparedEnsemble;
 use ensemble_remote::protocol::{ExecutionRequest, RecordsReply, RunStartRequest};
 use ensemble_runs::RunOptions;
 use ensemble_runs::local_turns::{LocalTurns, LocalTurnsEnd, PerformedTurns};
-use ensemble_runs::steps::filter_records_for_agent;
 
 use super::{RestateWorker, lock_mutex};
 use crate::run_snapshot::{FoldedRun, RunSnapshot};
@@ -68,7 +67,7 @@ impl RestateWorker {
             .map_err(|error| error.to_string())?;
         // What was recorded since the execution was called belongs to others.
         records.retain(|record| record.seq < work.records);
-        let mut folded_run = match (before, start) {
+        let folded_run = match (before, start) {
             (Some(cached_run), _) => cached_run,
             (None, Some(start)) => {
                 let prepared = self.prepare_ensemble(&start)?;
@@ -76,17 +75,11 @@ impl RestateWorker {
             }
             (None, None) => return Err(format!("there is no run {}", work.run)),
         };
-        let is_begin = |event: &Event| matches!(event, Event::TurnStarted(_));
-        let open = records.iter().rposition(|record| is_begin(&record.event));
-        for record in records.drain(..open.unwrap_or(0)) {
-            folded_run.apply_record(&record).map_err(|error| error.to_string())?;
-        }
-        self.cache_run(&work.run, &folded_run);
-        let mut state = folded_run.state.clone();
-        for record in filter_records_for_agent(&records, &work.agent) {
-            state.apply_record(&record).map_err(|error| error.to_string())?;
-        }
-        Ok((folded_run, state))
+        let mut snapshot = RunSnapshot::new(folded_run);
+        snapshot.push_records(records).map_err(|error| error.to_string())?;
+        self.cache_run(&work.run, snapshot.folded());
+        let known = snapshot.state_for_agent(&work.agent, work.records);
+        known.map_err(|error| error.to_string())
     }
 
     fn cache_run(&self, run: &Arc<str>, known: &FoldedRun) {
