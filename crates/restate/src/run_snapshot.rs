@@ -63,7 +63,7 @@ impl RunSnapshot {
     }
 
     /// Returns the run without the records of its open turn.
-    pub fn folded(&self) -> &FoldedRun {
+    pub fn folded_run(&self) -> &FoldedRun {
         &self.folded
     }
 

@@ -77,7 +77,7 @@ impl RestateWorker {
         };
         let mut snapshot = RunSnapshot::new(folded_run);
         snapshot.push_records(records).map_err(|error| error.to_string())?;
-        self.cache_run(&work.run, snapshot.folded());
+        self.cache_run(&work.run, snapshot.folded_run());
         let known = snapshot.state_for_agent(&work.agent, work.records);
         known.map_err(|error| error.to_string())
     }
